@@ -16,7 +16,7 @@ const (
 	defaultEventLimit = 16 << 20
 	readSize          = 16 << 10
 	keepScratch       = 64 << 10 // what a large event leaves behind is not kept
-	maxRetry          = math.MaxInt64 / int64(time.Millisecond)
+	mostRetry         = math.MaxInt64 / int64(time.Millisecond)
 )
 
 var byteOrderMark = []byte("\ufeff")
@@ -202,7 +202,7 @@ func digits(value []byte) (ms int64, ok bool) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		ms = min(ms*10+int64(c-'0'), maxRetry)
+		ms = min(ms*10+int64(c-'0'), mostRetry)
 	}
 	return ms, len(value) > 0
 }

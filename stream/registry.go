@@ -2,6 +2,10 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -11,14 +15,23 @@ import (
 
 // RegistryConfig is what a Registry needs to know.
 type RegistryConfig struct {
-	MaxStreams   int           // machines with a live stream or poll; 0: no bound
-	TakeoverWait time.Duration // how long a replaced stream may take for its bye; 0: 150 ms
-	Now          func() time.Time
-	Random       func() uint64 // safe for concurrent use; nil: math/rand/v2
+	MaxStreams   int              // machines with a live stream or poll; 0: no bound
+	TakeoverWait time.Duration    // what a replaced stream may take for its bye; 0: 150 ms
+	Now          func() time.Time // nil: time.Now
+	Random       func() uint64    // safe for concurrent use; nil: math/rand/v2
 	Log          zerolog.Logger
 }
 
-// attacher is what a Registry needs of a store.
+const (
+	defaultTakeoverWait = 150 * time.Millisecond
+	cutWait             = time.Second      // from a cut to the end of its detach
+	storePatience       = 10 * time.Second // for one call to the store
+	detachPause         = 250 * time.Millisecond
+	maxDetachPause      = 5 * time.Second
+)
+
+// attacher is what a Registry needs of a store. Each Attach is followed by one
+// Detach, those of joined polls too.
 type attacher interface {
 	Attach(ctx context.Context, r ackstore.Rules, reqs []ackstore.AttachReq) ([]ackstore.Attached, error)
 	Detach(ctx context.Context, r ackstore.Rules, reqs []ackstore.DetachReq) error
@@ -26,58 +39,115 @@ type attacher interface {
 
 // Registry knows who holds each machine now, and decides who may take over.
 type Registry struct {
-	store attacher
+	store  attacher
+	max    int
+	wait   time.Duration
+	now    func() time.Time
+	random func() uint64
+	log    zerolog.Logger
+	stop   chan struct{} // closed when CloseAll waits no longer
+	giveUp sync.Once
+
+	mu       sync.Mutex // never held across a call to the store or a wait
+	machines map[string]*machine
+	contests contests
+	replaced recall
+	draining bool
+	counts   RegistryCounts
+}
+
+// machine is who holds one: a stream, or polls of one instance.
+type machine struct {
+	live    []*Seat
+	leaving []*Seat       // replaced, or with their client gone; not detached yet
+	turn    chan struct{} // held by who attaches: epochs follow the order of arrival
 }
 
 // NewRegistry returns an empty Registry.
-func NewRegistry(c RegistryConfig, store attacher) *Registry { panic("soon") }
-
-// Admit gives the seat of req.MachineID to the caller and attaches it to the
-// store, or returns a *RefusedError or the store's error. The holder before, if
-// there is one, is told to go and waited for. ctx is the request's: once it is
-// done the seat counts as left. req.StreamID is drawn if it is empty. tokenID is
-// opaque, see CloseTokens. Whoever gets a Seat must Leave it.
-func (r *Registry) Admit(ctx context.Context, rules ackstore.Rules, req ackstore.AttachReq, tokenID string) (*Seat, error) {
-	panic("soon")
+func NewRegistry(c RegistryConfig, store attacher) *Registry {
+	r := &Registry{
+		store: store, max: c.MaxStreams, wait: c.TakeoverWait, now: c.Now, random: c.Random, log: c.Log,
+		stop: make(chan struct{}), machines: make(map[string]*machine),
+		contests: contests{of: make(map[string]*contest)}, replaced: newRecall(),
+	}
+	if r.wait <= 0 {
+		r.wait = defaultTakeoverWait
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.random == nil {
+		r.random = rand.Uint64
+	}
+	return r
 }
 
-// CloseAll admits nobody from now on and ends every stream with reason, every
-// poll empty-handed. It returns when all are gone; those that are not when ctx
-// is done are cut off.
-func (r *Registry) CloseAll(ctx context.Context, reason Reason) error { panic("soon") }
-
-// CloseTokens ends, as revoked, every stream and poll whose token match selects.
-func (r *Registry) CloseTokens(match func(tokenID string) bool) { panic("soon") }
-
-// Standing tells what has become of a stream of a machine. The lease is valid
-// only with Live.
-func (r *Registry) Standing(machineID, streamID string) (ackstore.Lease, Standing) { panic("soon") }
-
-// Contested tells whether a machine is fought over: a contest is shown until an
-// hour has passed without another.
-func (r *Registry) Contested(machineID string) (Contest, bool) { panic("soon") }
-
-// Counts of what is live, and of what happened since the start.
-func (r *Registry) Counts() RegistryCounts { panic("soon") }
-
-// Standing is what has become of a stream.
-type Standing uint8
-
-// A stream that is not remembered is Gone: reconnect. After Replaced wait.
-const (
-	Gone Standing = iota
-	Live
-	Replaced
-)
-
-// Contest tells between whom a machine is contested.
-type Contest struct {
-	Addresses []string // hosts
-	Since     time.Time
+// retire moves holders from live to leaving.
+func (r *Registry) retire(m *machine, which func(*Seat) bool) {
+	before := len(m.live)
+	m.live = slices.DeleteFunc(m.live, func(s *Seat) bool {
+		if !which(s) {
+			return false
+		}
+		m.leaving = append(m.leaving, s)
+		r.count(s, -1)
+		return true
+	})
+	if before > 0 && len(m.live) == 0 {
+		r.counts.Machines--
+	}
 }
 
-// RegistryCounts are numbers for metrics. All but the first three only grow.
-type RegistryCounts struct {
-	Machines, Streams, Polls                      int
-	Admitted, Takeovers, Contests, Refused, Kicks uint64
+func (r *Registry) count(s *Seat, by int) {
+	if s.req.Via == ackstore.ViaPoll {
+		r.counts.Polls += by
+	} else {
+		r.counts.Streams += by
+	}
+}
+
+// remove takes s out. From here on it is no longer contested, but its successor
+// still waits until the store has what it gives back.
+func (r *Registry) remove(s *Seat) {
+	defer close(s.ended)
+	r.mu.Lock()
+	r.retire(s.at, func(h *Seat) bool { return h == s })
+	r.mu.Unlock()
+	if s.seated {
+		r.detach(s)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.at.leaving = slices.DeleteFunc(s.at.leaving, func(h *Seat) bool { return h == s })
+	if len(s.at.live)+len(s.at.leaving) == 0 {
+		delete(r.machines, s.req.MachineID)
+	}
+}
+
+// detach tries until the store can write, or the server has no more time.
+func (r *Registry) detach(s *Seat) {
+	req := []ackstore.DetachReq{s.detachReq()}
+	for pause := detachPause; ; pause = min(2*pause, maxDetachPause) {
+		err := r.detachOnce(s.rules, req)
+		if err == nil {
+			return
+		}
+		log := r.log.Error().Err(err).Str("machine_id", s.req.MachineID)
+		if !errors.Is(err, ackstore.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			log.Msg("stream could not be detached")
+			return
+		}
+		log.Dur("again_in", pause).Msg("stream is not detached yet")
+		select {
+		case <-time.After(pause):
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+func (r *Registry) detachOnce(rules ackstore.Rules, req []ackstore.DetachReq) error {
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	defer cancel()
+	return r.store.Detach(ctx, rules, req)
 }

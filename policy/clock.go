@@ -15,7 +15,7 @@ import (
 var clock = regexp.MustCompile(`(?i)^` +
 	`(?:(?:([A-Z]{3})[a-z]{0,6}\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?|(\d{4})-(\d\d)-(\d\d))(?:,| at|, at|T)? ?)?` +
 	`(?:(\d{1,2})(?::(\d\d)(?::(\d\d))?)? ?([ap])\.?m\b\.?|(\d{1,2}):(\d\d)(?::(\d\d))?\b)` +
-	`(?: ?\(?(UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+){1,2})\b\)?)?`)
+	`(?: ?\(([^()]{1,64})\)| ((?-i:[A-Z]{3,5}|[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+){1,2}))\b)?`)
 
 // Groups of clock.
 const (
@@ -32,7 +32,8 @@ const (
 	hour24
 	minute24
 	second24
-	clockZone
+	zoneInside // of parentheses
+	zoneBehind // the time, bare
 )
 
 // farBack tells a date of last year from one of this year that is just past,
@@ -46,7 +47,7 @@ func parseClock(s string, now time.Time) (time.Duration, string, bool) {
 	if g == nil {
 		return 0, s, false
 	}
-	zone, ok := zoneOf(g[clockZone], now)
+	zone, ok := zoneOf(g[zoneInside]+g[zoneBehind], now)
 	if !ok {
 		return 0, s, false
 	}
@@ -70,10 +71,11 @@ func parseClock(s string, now time.Time) (time.Duration, string, bool) {
 }
 
 // zoneOf is the named zone, or now's where none is named. A name nobody knows
-// leaves the time unknown: it may be half a day off.
+// (PST is one, and so is whatever else stands in parentheses) leaves the time
+// unknown: it may be half a day off.
 func zoneOf(name string, now time.Time) (*time.Location, bool) {
 	switch strings.ToUpper(name) {
-	case "":
+	case "", "LOCAL":
 		return now.Location(), true
 	case "UTC", "GMT":
 		return time.UTC, true

@@ -76,13 +76,21 @@ func (t *Terminal) Line(line []byte) {
 // end takes a terminal event.
 func (t *Terminal) end(ok bool, message string, codes ...string) {
 	t.Seen, t.OK = true, ok
-	t.Message = message[:min(len(message), maxMessage)]
+	t.Message = cut(message)
 	t.Codes = nil
 	for _, code := range codes {
 		if code != "" {
 			t.Codes = append(t.Codes, code)
 		}
 	}
+}
+
+// cut keeps a message within its bound, and whole characters of it.
+func cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "")
 }
 
 func (t *Terminal) claude(line []byte) {
@@ -254,7 +262,7 @@ func (t *Terminal) body(body []byte) {
 		}
 	}
 	if e.Error.Message != "" {
-		t.Message = string(e.Error.Message[:min(len(e.Error.Message), maxMessage)])
+		t.Message = cut(string(e.Error.Message))
 	}
 }
 

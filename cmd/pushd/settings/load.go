@@ -89,7 +89,7 @@ func Load(src Sources) (*Loaded, error) {
 func (l *Loaded) agree() error {
 	if l.Policy.BackoffBase > l.Policy.BackoffMax {
 		v := l.value("policy.backoff_base")
-		return &Error{v.Key, v.Text, v.Origin, "is longer than policy.backoff_max, " + shortDuration(l.Policy.BackoffMax)}
+		return &Error{v.Key, v.Text, v.Origin, "is longer than policy.backoff_max, " + FormatDuration(l.Policy.BackoffMax)}
 	}
 	return nil
 }

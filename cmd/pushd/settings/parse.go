@@ -156,14 +156,14 @@ func (f *field) text() string {
 	case []string:
 		return strings.Join(v, ",")
 	case time.Duration:
-		return shortDuration(v)
+		return FormatDuration(v)
 	default:
 		return fmt.Sprint(v)
 	}
 }
 
-// shortDuration drops the zero units that time.Duration likes to say.
-func shortDuration(d time.Duration) string {
+// FormatDuration writes a duration as people do: it drops the zero units that time.Duration says.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -1,0 +1,82 @@
+# `make` alone tells what there is. Nothing here needs more than Go, but for
+# what `make test` installs when it is missing and may (curl, a browser).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -X main.version=$(VERSION)
+PKGS := ./...
+FUZZTIME ?= 10s
+BENCH ?= .
+BENCHCOUNT ?= 5
+CONFORMANCE ?= ../shared/conformance
+# The groups of the suite whose issue is resolved.
+CONFORMANCE_GROUPS ?= ^Test(Reader|Push|Events|Reconnect|Watchdog|Acks|Poll|Ordering|DeadClient|Durability|Auth|LimitsAndBadInput|Shutdown)$$
+TOOLS := $(GO) tool -modfile=.ci/tools.mod
+
+.PHONY: help build run test lint lint-more fuzz bench bench-compare conformance clean test-needs
+
+help: ## tell what there is
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/pushd, and the same binary as bin/pushctl
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/pushd ./cmd/pushd
+	@ln -sf pushd bin/pushctl
+
+run: build ## see an action delivered, lost, resent and acked; then serve on 127.0.0.1:8080
+	@./bin/pushctl demo --once
+	@exec ./bin/pushd serve
+
+test: test-needs ## run all tests, race detector on
+	$(GO) test -race -timeout 15m $(PKGS)
+
+# Real clients are part of the tests: curl and a browser. They are installed
+# where that is allowed; a test whose client cannot be had says so and skips.
+test-needs:
+	@missing=""; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="$$missing chromium"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing$$missing for the tests"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
+			|| echo "could not install$$missing; their tests will skip"; \
+	fi
+
+lint: ## vet, gofmt and go fix find nothing
+	$(GO) vet $(PKGS)
+	@unformatted="$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l)"; \
+	[ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	@fixes="$$($(GO) fix -diff $(PKGS) 2>&1 || true)"; \
+	[ -z "$$fixes" ] || { echo "go fix has something to say:"; echo "$$fixes"; exit 1; }
+	@echo "lint: nothing found"
+
+lint-more: lint ## the same with gofumpt and staticcheck
+	@unformatted="$$(git ls-files -co --exclude-standard '*.go' | xargs -r $(TOOLS) gofumpt -l)"; \
+	[ -z "$$unformatted" ] || { echo "gofumpt would change:"; echo "$$unformatted"; exit 1; }
+	$(TOOLS) staticcheck $(PKGS)
+
+fuzz: ## run every fuzz target for FUZZTIME each
+	@for pkg in $$($(GO) list $(PKGS)); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz: $$pkg $$target for $(FUZZTIME)"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+bench: build ## measure this machine: cycles, latency, commits, memory per stream
+	@./bin/pushctl bench
+
+bench-compare: ## Go benchmarks of this tree against those of REF, interleaved
+	@[ -n "$(REF)" ] || { echo "say which: make bench-compare REF=main"; exit 2; }
+	@GO="$(GO)" BENCH='$(BENCH)' COUNT=$(BENCHCOUNT) .ci/bench-compare '$(REF)'
+
+conformance: build ## run the protocol's conformance suite against bin/pushd
+	$(CONFORMANCE)/run ./bin/pushd -run '$(CONFORMANCE_GROUPS)'
+
+clean: ## remove what was built
+	rm -rf bin dist
+	$(GO) clean -testcache

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pushd/server/api"
+	"pushd/stream"
+)
+
+func tailCommand(sh *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "tail [MACHINE]",
+		Short: "Watch what happens to a machine's actions, as it happens",
+		Long: `Watch what happens to a machine's actions, or to all, until interrupted. It
+reads the server's feed of changes, never the machine's own stream: to watch
+takes no work from its agent. It begins now; pushctl ls tells what was before.
+With -o json each change is one line of JSON.`,
+		Example: `  pushctl tail win-1
+  pushctl tail -o json | jq .state`,
+		Args:              args(0, 1),
+		ValidArgsFunction: sh.completeMachines,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			c, err := sh.client()
+			if err != nil {
+				return err
+			}
+			machine := ""
+			if len(given) > 0 {
+				machine = given[0]
+			}
+			return sh.tail(cmd.Context(), c, machine)
+		},
+	}
+}
+
+func (sh *shell) tail(ctx context.Context, c *api.Client, machine string) error {
+	return watch(ctx, c, func() { sh.say("watching; Ctrl-C ends it") }, func(change api.Change) error {
+		if machine != "" && change.MachineID != machine {
+			return nil
+		}
+		if sh.output == "json" {
+			return sh.line(change)
+		}
+		_, err := fmt.Fprintln(sh.out, sentence(change))
+		return err
+	})
+}
+
+// sentence puts a change into words: 15:04:05.000 win-1 a1 queued pushed.
+func sentence(c api.Change) string {
+	parts := []string{c.At.Local().Format("15:04:05.000")}
+	for _, part := range []string{c.MachineID, c.ActionID, c.State, c.Event, printable(c.Detail)} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// watch reads the feed of changes until ctx ends, f fails or the server goes.
+// begun is called once the feed is open: what happens after it is told.
+func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) error) error {
+	resp, err := openFeed(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	begun()
+	events := stream.NewDecoder(resp.Body)
+	for {
+		event, err := events.Next()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return &exitError{code: exitUnreachable, text: "the server has ended the feed", next: "start again when it is back"}
+		case err != nil:
+			return err
+		case event.Name != "change" && event.Name != "machine":
+			continue
+		}
+		var change api.Change
+		if err := json.Unmarshal(event.Data, &change); err != nil {
+			return fmt.Errorf("feed: %w", err)
+		}
+		if err := f(change); err != nil {
+			return err
+		}
+	}
+}
+
+func openFeed(ctx context.Context, c *api.Client) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.Base, "/")+"/v1/feed", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	// The answer may take its time to begin only as long as a server that is there.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	refused := &api.Error{Problem: api.Problem{Title: resp.Status}}
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	_ = json.Unmarshal(raw, &refused.Problem) // what is no problem leaves the status
+	refused.Status = resp.StatusCode
+	return nil, refused
+}

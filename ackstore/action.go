@@ -70,6 +70,7 @@ type Action struct {
 	LostSince     time.Time     `cbor:"43,keyasint,omitzero"`  // its stream has ended: graces run from here
 	Stall         string        `cbor:"44,keyasint,omitempty"` // "stalled" or "ceiling" once told to stop
 	StalledAt     time.Time     `cbor:"45,keyasint,omitzero"`
+	SentAs        Cause         `cbor:"46,keyasint,omitempty"` // the loss that this dispatch made good; 0: none
 
 	Orphan          Cause     `cbor:"50,keyasint,omitempty"` // waits to be resent, lost by this
 	CancelAskedAt   time.Time `cbor:"51,keyasint,omitzero"`

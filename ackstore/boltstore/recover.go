@@ -1,0 +1,190 @@
+package boltstore
+
+import (
+	"bytes"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"pushd/ackstore"
+)
+
+// reload reads the memory from the file: the machines, what is in flight, and the
+// heads of lanes and flows. It takes as long as there are of those, however long
+// the queues are. Live leases are carried over.
+func (s *Store) reload() error {
+	leases := map[string]*lease{}
+	for id, m := range s.machines {
+		if m.lease != nil {
+			leases[id] = m.lease
+		}
+	}
+	s.memory = memory{
+		boot: s.boot, machines: map[string]*machine{}, live: map[uint64]*rec{},
+		holds: map[holdID]*ackstore.Hold{}, breakers: map[breakerID]*breakerRow{},
+	}
+	bt, err := s.db.Begin(false)
+	if err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	t := newTx(s, bt)
+	t.reading = true
+	t.readMeta()
+	t.readMachines(leases)
+	t.readRows()
+	t.readOpen()
+	t.readHeads(bucketLanes, laneOf)
+	t.readHeads(bucketLoose, flowHead)
+	s.firstTime = firstTime(bt.Bucket(bucketTimes))
+	if err := bt.Rollback(); err != nil {
+		t.fail(err)
+	}
+	// Whoever waited on a stream that is still there asks again.
+	if s.cfg.Listener != nil && t.err == nil {
+		for id := range leases {
+			s.cfg.Listener.Wake(id)
+		}
+	}
+	return t.err
+}
+
+func (t *tx) readMeta() {
+	meta := t.bucket(bucketMeta)
+	if v := meta.Get(keyOrd); v != nil {
+		t.s.ord = ordOf(v)
+	}
+	if v := meta.Get(keyStamp); v != nil {
+		t.s.stamp = ordOf(v)
+	}
+	if v := meta.Get(keyCounts); v != nil {
+		t.fail(decode(v, &t.s.counts))
+	}
+}
+
+func (t *tx) readMachines(leases map[string]*lease) {
+	t.fail(t.bucket(bucketMachines).ForEach(func(k, v []byte) error {
+		m := newMachine(string(k))
+		if err := decode(v, &m.row); err != nil {
+			return err
+		}
+		if m.listed = !m.row.Gone; m.listed {
+			t.s.known++
+		}
+		t.s.machines[m.id] = m
+		return nil
+	}))
+	for id, l := range leases {
+		l.parked = false
+		t.machine(id).lease = l
+	}
+}
+
+func (t *tx) readRows() {
+	t.fail(t.bucket(bucketHolds).ForEach(func(_, v []byte) error {
+		h := &ackstore.Hold{}
+		err := decode(v, h)
+		t.s.holds[idOf(h)] = h
+		return err
+	}))
+	t.fail(t.bucket(bucketBreakers).ForEach(func(_, v []byte) error {
+		b := &breakerRow{}
+		err := decode(v, b)
+		t.s.breakers[breakerID{b.Machine, b.Target}] = b
+		return err
+	}))
+}
+
+// readOpen reads what is in flight, in doubt or waits to be resent. A stream that
+// was live when the server ended has ended with it.
+func (t *tx) readOpen() {
+	t.fail(t.bucket(bucketOpen).ForEach(func(k, _ []byte) error {
+		r := t.load(ordOf(k))
+		if r == nil {
+			return fmt.Errorf("boltstore: open action %d has no record", ordOf(k))
+		}
+		a := &r.a
+		t.s.live[a.Ord] = r
+		r.m.open[a.Ord] = r
+		if a.State == ackstore.InFlight {
+			r.m.inFlight++
+			r.m.bytes += int64(a.PayloadBytes)
+		}
+		if l := r.m.lease; l == nil || l.epoch != a.Epoch {
+			r.preBoot = !a.DispatchedAt.After(t.s.boot)
+			if a.Via == ackstore.ViaStream && a.LostSince.IsZero() {
+				a.LostSince = t.s.boot
+			}
+		}
+		return nil
+	}))
+	for _, r := range t.s.live {
+		t.s.schedule(r, t.s.rules)
+		t.refreshOrphan(r)
+	}
+}
+
+// headOf makes the queue whose first key this is, and says where the next begins.
+type headOf func(t *tx, r *rec) (q *queue, prefix []byte)
+
+func (t *tx) readHeads(bucket []byte, of headOf) {
+	c := t.bucket(bucket).Cursor()
+	key, v := c.First()
+	for key != nil && t.err == nil {
+		r := t.load(ordOf(v))
+		if r == nil {
+			t.fail(fmt.Errorf("boltstore: queued action %d has no record", ordOf(v)))
+			return
+		}
+		q, prefix := of(t, r)
+		if !bytes.HasPrefix(key, prefix) {
+			t.fail(fmt.Errorf("boltstore: action %s is not where its index says", r.a.ID))
+			return
+		}
+		t.setHead(q, r)
+		t.refresh(q)
+		key, v = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...))
+	}
+}
+
+func laneOf(_ *tx, r *rec) (*queue, []byte) {
+	q := &queue{m: r.m, session: r.a.SessionID, readyAt: -1}
+	r.m.lanes[q.session] = q
+	return q, join(r.m.id, q.session)
+}
+
+func flowHead(_ *tx, r *rec) (*queue, []byte) {
+	q := &queue{m: r.m, flow: flowOf(&r.a), isFlow: true, readyAt: -1}
+	r.m.flows[q.flow] = q
+	return q, q.flow.prefix(r.m.id)
+}
+
+// Abandon drops the store as a crash would: nothing that waits is answered from
+// disk, and nothing more is written. It is for tests of recovery.
+func (s *Store) Abandon() error {
+	s.in.close()
+	<-s.stopped
+	return s.db.Close()
+}
+
+// Verify reads a whole directory and tells what does not fit together. It writes
+// nothing.
+func Verify(dir string) (problems []string, err error) {
+	db, err := bolt.Open(filePath(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
+	if err != nil {
+		return nil, fmt.Errorf("boltstore: %w", err)
+	}
+	defer func() {
+		if cerr := db.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	err = db.View(func(bt *bolt.Tx) error {
+		for e := range bt.Check() {
+			problems = append(problems, e.Error())
+		}
+		more, err := audit(bt)
+		problems = append(problems, more...)
+		return err
+	})
+	return problems, err
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"pushd/server/api"
+)
+
+// lineAnswers holds the answers to an NDJSON push until the client takes them, in
+// memory: reading must go on even if it takes none, or a sender that writes all
+// before it reads would be stuck for good. 10,000 lines bound it.
+type lineAnswers struct {
+	w    http.ResponseWriter
+	more chan struct{} // capacity one: something was added, or finished
+	gone chan struct{} // closed when the writer has ended
+
+	mu       sync.Mutex
+	waiting  []byte
+	finished bool
+	started  bool
+}
+
+func newLineAnswers(w http.ResponseWriter) *lineAnswers {
+	return &lineAnswers{w: w, more: make(chan struct{}, 1), gone: make(chan struct{})}
+}
+
+// add queues a line's answer and never blocks.
+func (a *lineAnswers) add(l *line) {
+	raw, err := api.Marshal(l.answer())
+	if err != nil {
+		return
+	}
+	a.mu.Lock()
+	a.waiting = append(append(a.waiting, raw...), '\n')
+	a.mu.Unlock()
+	a.start()
+	a.wake()
+}
+
+func (a *lineAnswers) start() {
+	if a.started {
+		return
+	}
+	a.started = true
+	a.w.Header().Set("Content-Type", ndjsonMedia)
+	a.w.Header().Set("Cache-Control", "no-store")
+	a.w.WriteHeader(http.StatusOK)
+	go a.write()
+}
+
+func (a *lineAnswers) wake() {
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+// finish says that no more comes, and waits until all is taken or the client is
+// found not to take it.
+func (a *lineAnswers) finish() {
+	a.start()
+	a.mu.Lock()
+	a.finished = true
+	a.mu.Unlock()
+	// Until now the client was owed patience: it may have been busy sending.
+	a.hurry()
+	a.wake()
+	<-a.gone
+}
+
+func (a *lineAnswers) hurry() {
+	_ = http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
+
+func (a *lineAnswers) write() {
+	defer close(a.gone)
+	control := http.NewResponseController(a.w)
+	_ = control.SetWriteDeadline(time.Time{})
+	for range a.more {
+		for {
+			piece, last := a.take()
+			if len(piece) == 0 {
+				if last {
+					return
+				}
+				break
+			}
+			if last {
+				a.hurry()
+			}
+			if _, err := a.w.Write(piece); err != nil {
+				return // nobody to tell; what was pushed stays pushed
+			}
+			if err := ignoreUnsupported(control.Flush()); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// take removes a piece of what waits, and tells whether nothing is added any more.
+func (a *lineAnswers) take() (piece []byte, last bool) {
+	const most = 64 << 10
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := min(len(a.waiting), most)
+	piece, a.waiting = a.waiting[:n], a.waiting[n:]
+	return piece, a.finished
+}

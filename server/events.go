@@ -1,0 +1,103 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"pushd/ackstore"
+	"pushd/stream"
+)
+
+const maxCredit = 1000
+
+// events is GET /events: it gives the machine's seat to the caller and lets the
+// stream's generator have the socket.
+func (c *call) events() error {
+	if !accepts(c.r, "text/event-stream") {
+		return refuse(notAcceptable, "the answer is text/event-stream, which Accept %s does not allow", quote(c.r.Header.Get("Accept")))
+	}
+	req, err := c.attachment(ackstore.ViaStream)
+	if err != nil {
+		return err
+	}
+	seat, err := c.admit(req)
+	if err != nil {
+		return err
+	}
+	defer seat.Leave()
+	stream.SetHeaders(c.w.Header())
+	if err := stream.New(c.cfg.Stream, c.store, c.notifier, seat, c.w).Run(c.r.Context()); err != nil {
+		c.cfg.Logger.Debug().Err(err).Str("machine", req.MachineID).Str("stream", seat.StreamID()).Msg("a stream ended")
+	}
+	return nil
+}
+
+// attachment reads the parameters that streams and polls have in common.
+func (c *call) attachment(via ackstore.Via) (ackstore.AttachReq, error) {
+	q := c.query
+	req := ackstore.AttachReq{
+		MachineID: q.machine(), InstanceID: q.id("instance_id"), Via: via, Address: c.r.RemoteAddr,
+		LastEventID:   lastEventID(c.r.Header.Get("Last-Event-ID")),
+		MaxInFlight:   q.whole("max_in_flight", 0, maxCredit, 1),
+		OrphanTimeout: q.seconds("orphan_timeout_s", 0),
+	}
+	if q.has("orphan_timeout_s") && req.OrphanTimeout == 0 && len(q.faults.fields) == 0 {
+		q.faults.add("orphan_timeout_s", "must be more than 0 seconds")
+	}
+	c.visit.machine = req.MachineID
+	return req, q.faults.err()
+}
+
+// lastEventID is none where it cannot be read.
+func lastEventID(text string) *uint64 {
+	id, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &id
+}
+
+// admit takes the seat. A token that ended after it was looked at, and before the
+// seat was there to be closed, is caught here.
+func (c *call) admit(req ackstore.AttachReq) (*stream.Seat, error) {
+	seat, err := c.registry.Admit(c.r.Context(), c.rules(), req, c.who.tokenID)
+	if err != nil {
+		return nil, err
+	}
+	if id := c.who.tokenID; id != "" {
+		if _, lives := c.keys.holder(id); !lives {
+			c.registry.CloseTokens(func(token string) bool { return token == id })
+		}
+	}
+	return seat, nil
+}
+
+// accepts tells whether a request's Accept allows a media type. None allows all.
+func accepts(r *http.Request, mediaType string) bool {
+	headers := r.Header.Values("Accept")
+	if len(headers) == 0 {
+		return true
+	}
+	family, _, _ := strings.Cut(mediaType, "/")
+	for part := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		kind, params, _ := strings.Cut(part, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+		if (kind == "*/*" || kind == family+"/*" || kind == mediaType) && !refusedByQ(params) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedByQ tells whether parameters hold a weight of zero.
+func refusedByQ(params string) bool {
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(param, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && weight == 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// visit is what the log line of a request tells. No path, query, payload or token
+// is in it: the route's template says enough.
+type visit struct {
+	id, route, machine string
+	err                error // that made a 5xx
+}
+
+type visitKey struct{}
+
+func visitOf(r *http.Request) *visit {
+	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
+		return v
+	}
+	return &visit{}
+}
+
+// ServeHTTP is the outermost layer: it counts, recovers and logs.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	defer s.requests.Done()
+	v := &visit{id: fmt.Sprintf("%s-%d", s.boot, s.serial.Add(1))}
+	m := &meter{ResponseWriter: w}
+	m.Header().Set("X-Request-Id", v.id)
+	began := time.Now()
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	defer func() {
+		s.recovered(recover(), m, r, v)
+		s.logVisit(r, v, m, time.Since(began))
+	}()
+	s.echo.ServeHTTP(m, r)
+}
+
+// recovered answers for a handler that panicked; the connection goes on if its
+// answer had not begun.
+func (s *Server) recovered(what any, m *meter, r *http.Request, v *visit) {
+	switch {
+	case what == nil:
+		return
+	case what == http.ErrAbortHandler: //nolint:errorlint // net/http compares it so
+		panic(what)
+	}
+	v.err = fmt.Errorf("server: panic: %v", what)
+	s.cfg.Logger.Error().Str("request", v.id).Str("route", v.route).
+		Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+	if m.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	s.writeProblem(m, r, refuse(broken, "the request could not be served; the log says why"))
+}
+
+func (s *Server) logVisit(r *http.Request, v *visit, m *meter, took time.Duration) {
+	event := s.cfg.Logger.WithLevel(levelOf(m.status))
+	if event == nil {
+		return
+	}
+	event = event.Str("request", v.id).Str("method", r.Method).Str("route", v.route).
+		Int("status", m.status).Dur("took", took).Int64("bytes", m.bytes)
+	if v.machine != "" {
+		event = event.Str("machine", v.machine)
+	}
+	if v.err != nil {
+		event = event.AnErr("cause", v.err)
+	}
+	event.Msg("request")
+}
+
+func levelOf(status int) zerolog.Level {
+	switch {
+	case status == http.StatusServiceUnavailable:
+		return zerolog.WarnLevel
+	case status >= 500:
+		return zerolog.ErrorLevel
+	}
+	return zerolog.DebugLevel
+}
+
+// meter notes what goes out. It hides nothing: ResponseController finds the
+// writer beneath.
+type meter struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap serves http.ResponseController.
+func (m *meter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// WriteHeader notes the final status.
+func (m *meter) WriteHeader(status int) {
+	if status >= 200 {
+		m.status = status
+	}
+	m.ResponseWriter.WriteHeader(status)
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	if m.status == 0 {
+		m.status = http.StatusOK
+	}
+	n, err := m.ResponseWriter.Write(b)
+	m.bytes += int64(n)
+	return n, err
+}
+
+// FlushError sends what is buffered, and with it the header.
+func (m *meter) FlushError() error {
+	if m.status == 0 {
+		m.status = http.StatusOK
+	}
+	return http.NewResponseController(m.ResponseWriter).Flush()
+}
+
+// Flush serves those who only know http.Flusher.
+func (m *meter) Flush() { _ = m.FlushError() }

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"pushd/ackstore"
+	"pushd/server/api"
+)
+
+// push is POST /v1/actions: one action, an array of them, or lines.
+func (c *call) push() error {
+	if c.draining.Load() {
+		return refuse(draining, "the server is stopping and takes no pushes; send it again when it is back")
+	}
+	media, err := c.media(jsonMedia, ndjsonMedia)
+	if err != nil {
+		return err
+	}
+	if media == ndjsonMedia {
+		return c.pushLines()
+	}
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	items, single, err := c.pushDecoder().array(body)
+	if err != nil {
+		return err
+	}
+	at := func(i int, field string) string {
+		if single {
+			return field
+		}
+		return fmt.Sprintf("[%d].%s", i, field)
+	}
+	pushed, err := c.pushGroup(items, at)
+	if err != nil {
+		return err
+	}
+	return c.answerPush(pushed, single)
+}
+
+func (s *Server) pushDecoder() *pushDecoder {
+	return &pushDecoder{defaults: s.cfg.Defaults, maxPayload: s.cfg.Limits.MaxPayloadBytes, now: s.store.Now()}
+}
+
+// pushGroup pushes items, all or none.
+func (c *call) pushGroup(items []pushItem, at func(i int, field string) string) ([]ackstore.PushedAction, error) {
+	for i, item := range items {
+		if err := c.reachPush(item, at(i, "machine_id")); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.refuseLate(items); err != nil {
+		return nil, err
+	}
+	group := make([]ackstore.NewAction, len(items))
+	for i := range items {
+		if err := c.name(&items[i]); err != nil {
+			return nil, err
+		}
+		group[i] = items[i].action
+	}
+	c.visit.machine = group[0].MachineID
+	// A client that goes now has sent all: what it asked for is done all the same.
+	answers, err := c.store.Push(context.WithoutCancel(c.r.Context()), c.rules(), [][]ackstore.NewAction{group})
+	if err != nil {
+		return nil, err
+	}
+	if answers[0].Err != nil {
+		return nil, ofGroup(answers[0].Err, at)
+	}
+	return answers[0].Items, nil
+}
+
+func (c *call) reachPush(item pushItem, field string) error {
+	if c.who.over(mayPush, item.action.MachineID) {
+		return nil
+	}
+	r := outOfReach(item.action.MachineID)
+	r.fields = []api.FieldError{{Field: field, Message: "is out of the token's reach"}}
+	return r
+}
+
+// refuseLate refuses new actions whose time is over; a known one is a repeat.
+func (c *call) refuseLate(items []pushItem) error {
+	var named []pushItem
+	var ids []string
+	for _, item := range items {
+		err := item.late.err()
+		switch {
+		case err == nil:
+		case !item.named:
+			return err
+		default:
+			named = append(named, item)
+			ids = append(ids, item.action.ActionID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	owners, err := c.store.Owners(c.r.Context(), ids)
+	if err != nil {
+		return err
+	}
+	for i, item := range named {
+		if owners[i] == "" {
+			return item.late.err()
+		}
+	}
+	return nil
+}
+
+// name gives an action without an id a new UUIDv7.
+func (s *Server) name(item *pushItem) error {
+	if item.named {
+		return nil
+	}
+	id, err := uuid.NewV7FromReader(s.cfg.Rand)
+	item.action.ActionID = id.String()
+	return err
+}
+
+// ofGroup says which item of a group was at fault.
+func ofGroup(err error, at func(i int, field string) string) error {
+	r := judge(err)
+	var (
+		known  *ackstore.ConflictError
+		limit  *ackstore.LimitError
+		closed *ackstore.ClosedError
+	)
+	field := ""
+	switch {
+	case errors.As(err, &known):
+		field = at(known.Index, "action_id")
+	case errors.As(err, &limit):
+		field = at(limit.Index, "machine_id")
+	case errors.As(err, &closed):
+		field = at(closed.Index, string(closed.Scope)+"_id")
+	default:
+		return r
+	}
+	r.fields = []api.FieldError{{Field: field, Message: r.detail}}
+	return r
+}
+
+func (c *call) answerPush(pushed []ackstore.PushedAction, single bool) error {
+	status := http.StatusOK
+	all := make([]api.Pushed, len(pushed))
+	for i, p := range pushed {
+		all[i] = pushedOf(p)
+		if !p.Duplicate {
+			status = http.StatusCreated
+		}
+	}
+	if single {
+		return c.answer(status, all[0])
+	}
+	return c.answer(status, all)
+}
+
+func pushedOf(p ackstore.PushedAction) api.Pushed {
+	out := api.Pushed{ActionID: p.ActionID, State: stateText(p.State), Seq: p.Seq, Deduplicated: p.Duplicate}
+	if p.UnknownMachine {
+		out.Machine = "unknown"
+	}
+	return out
+}

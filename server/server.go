@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/rs/zerolog"
+
+	"pushd/ackstore"
+	"pushd/server/api"
+	"pushd/stream"
+)
+
+// Config is how a server behaves.
+type Config struct {
+	Rules    func() ackstore.Rules // in force now; it is called for each verb
+	Stream   stream.Config         // of every event stream
+	Limits   Limits
+	Defaults Defaults
+
+	Open     bool // callers need no token while none exists (a loopback address, or Insecure)
+	Insecure bool // nor need they come from this host
+
+	BodyTimeout time.Duration // for a whole body, and between two reads of NDJSON; 0: 30 s
+	IdleTimeout time.Duration // of a kept connection; 0: 120 s, more than proxies keep theirs
+	DrainGrace  time.Duration // for open requests at the end, before they are cut; 0: 2.5 s
+
+	Now     func() time.Time // nil: time.Now
+	Rand    io.Reader        // unguessable, for concurrent use; nil: crypto/rand
+	Logger  zerolog.Logger
+	Version string
+}
+
+// Limits bound what is read. Zero is the default of the settings limits.*.
+type Limits struct {
+	MaxPayloadBytes, MaxResultBytes, MaxBodyBytes int64
+}
+
+// Defaults fill in what a push does not say.
+type Defaults struct {
+	MaxResends, MaxAttempts, TransientMaxAttempts int
+	SkipTypes                                     []string // given at_most_once
+}
+
+// Deps are what a server stands on.
+type Deps struct {
+	Store    Store
+	Registry *stream.Registry
+	Notifier *stream.Notifier
+	Hub      *Hub                // also the store's listener
+	Watchdog func() api.Watchdog // nil: all zero
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	size := func(n *int64, v int64) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	set(&c.BodyTimeout, 30*time.Second)
+	set(&c.IdleTimeout, 120*time.Second)
+	set(&c.DrainGrace, 2500*time.Millisecond)
+	size(&c.Limits.MaxPayloadBytes, 1<<20)
+	size(&c.Limits.MaxResultBytes, 1<<20)
+	size(&c.Limits.MaxBodyBytes, 16<<20)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	if c.Rules == nil {
+		c.Rules = func() ackstore.Rules { return ackstore.Rules{} }
+	}
+	return c
+}
+
+// Server answers HTTP.
+type Server struct {
+	cfg      Config
+	store    Store
+	registry *stream.Registry
+	notifier *stream.Notifier
+	hub      *Hub
+	watchdog func() api.Watchdog
+
+	echo     *echo.Echo
+	keys     *keyring
+	sessions *sessions
+	feed     *feed
+	pulse    pulse
+	tokens   sync.Mutex // one change of the tokens at a time
+
+	stopping chan struct{} // closed when draining begins
+	draining atomic.Bool
+	requests sync.WaitGroup
+	serial   atomic.Uint64
+	boot     string // of request ids
+}
+
+// New returns a server that listens to nothing yet.
+func New(c Config, d Deps) *Server {
+	c = c.withDefaults()
+	s := &Server{
+		cfg: c, store: d.Store, registry: d.Registry, notifier: d.Notifier, hub: d.Hub, watchdog: d.Watchdog,
+		stopping: make(chan struct{}),
+	}
+	if s.watchdog == nil {
+		s.watchdog = func() api.Watchdog { return api.Watchdog{} }
+	}
+	if s.hub == nil {
+		s.hub = NewHub()
+	}
+	s.boot = bootID(c.Rand)
+	s.keys = newKeyring(c.Now, s.tokensEnded)
+	s.sessions = newSessions(c.Now, c.Rand)
+	s.feed = newFeed(s.hub, c.Logger)
+	s.echo = s.router()
+	return s
+}
+
+// Run serves l until ctx ends and then drains: nothing new is taken, streams say
+// bye, open requests have DrainGrace to end. It returns when all of its goroutines
+// are gone, within five seconds even if a client hangs; nil after a drain.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	if err := s.keys.load(ctx, s.store); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer s.keys.close()
+	// Requests outlive ctx by the drain; this context cuts what is left then.
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	var others sync.WaitGroup
+	watching, blind := context.WithCancel(context.WithoutCancel(ctx))
+	defer blind()
+	others.Go(func() { s.feed.run(watching) })
+	hs := s.httpServer(base)
+	served := make(chan error, 1)
+	go func() { served <- hs.Serve(l) }()
+	var err error
+	select {
+	case <-ctx.Done():
+		s.drain(hs)
+		<-served
+	case err = <-served:
+	}
+	s.beginDrain()
+	cut()
+	_ = hs.Close()
+	s.await(time.Second)
+	blind() // the feed is last: its viewers could not leave it otherwise
+	others.Wait()
+	return err
+}
+
+func (s *Server) beginDrain() {
+	if s.draining.CompareAndSwap(false, true) {
+		close(s.stopping)
+	}
+}
+
+// drain ends what is open. Who hangs is cut off by the caller.
+func (s *Server) drain(hs *http.Server) {
+	s.beginDrain()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainGrace)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if err := s.registry.CloseAll(ctx, stream.ByeShutdown); err != nil {
+			s.cfg.Logger.Debug().Err(err).Msg("streams were cut off")
+		}
+	}()
+	if err := hs.Shutdown(ctx); err != nil {
+		s.cfg.Logger.Debug().Err(err).Msg("requests were cut off")
+	}
+	<-gone
+}
+
+// await waits for the handlers: their connections are closed, so they end.
+func (s *Server) await(most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		s.requests.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		s.cfg.Logger.Warn().Msg("requests are still running; going without them")
+	}
+}
+
+// tokensEnded ends what is open under tokens that are no more.
+func (s *Server) tokensEnded(ids map[string]bool) {
+	if s.registry != nil {
+		s.registry.CloseTokens(func(id string) bool { return ids[id] })
+	}
+	s.feed.closeTokens(ids)
+}
+
+// rules are those in force.
+func (s *Server) rules() ackstore.Rules { return s.cfg.Rules() }
+
+// jitter is drawn evenly from 0 to 1.
+func (s *Server) jitter() float64 {
+	var raw [8]byte
+	if _, err := io.ReadFull(s.cfg.Rand, raw[:]); err != nil {
+		return 0.5 // no spread is better than no answer
+	}
+	return float64(binary.LittleEndian.Uint64(raw[:])>>11) / (1 << 53)
+}

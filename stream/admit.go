@@ -27,8 +27,7 @@ func (r *Registry) Admit(ctx context.Context, rules ackstore.Rules, req ackstore
 	if s.against != "" {
 		r.log.Warn().Str("machine_id", req.MachineID).Str("holder", s.against).Str("newcomer", req.Address).Msg("machine is contested")
 	}
-	r.outlast(ctx, s, older)
-	if err := r.attach(ctx, s); err != nil {
+	if err := r.follow(ctx, s, older); err != nil {
 		s.Leave()
 		return nil, err
 	}
@@ -142,21 +141,27 @@ func (r *Registry) cut(seats []*Seat) {
 	}
 }
 
-// attach attaches s, unless a still newer one has come. Two newcomers take
-// turns, else the older could be attached last and fence the newer.
-func (r *Registry) attach(ctx context.Context, s *Seat) error {
+// follow attaches s once those before it have left, unless a still newer one has
+// come meanwhile. Newcomers take turns: else the older could be attached last,
+// and fence the newer.
+func (r *Registry) follow(ctx context.Context, s *Seat, older []*Seat) error {
 	select {
 	case s.at.turn <- struct{}{}:
+		defer func() { <-s.at.turn }()
+		r.outlast(ctx, s, older)
+	case <-s.closing:
 	case <-ctx.Done():
-		return ctx.Err()
 	}
-	defer func() { <-s.at.turn }()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if reason, _ := s.Asked(); reason != "" {
 		return r.tooLate(reason)
 	}
+	return r.attach(ctx, s)
+}
+
+func (r *Registry) attach(ctx context.Context, s *Seat) error {
 	// Not the request's context: if it ended now we would not learn the lease.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()

@@ -21,6 +21,9 @@ func Poll(ctx context.Context, seat *Seat, store claimer, n *Notifier, wait time
 	defer timer.Stop()
 	for last := wait <= 0; ; {
 		d, ok, err := pollOnce(ctx, seat, store)
+		if errors.Is(err, ackstore.ErrFenced) {
+			return ackstore.Dispatch{}, false, nil
+		}
 		if ok || err != nil || last || seat.unwanted() {
 			return d, ok, err
 		}
@@ -44,9 +47,6 @@ func Poll(ctx context.Context, seat *Seat, store claimer, n *Notifier, wait time
 // pollOnce claims one dispatch. One that cannot be answered any more goes back.
 func pollOnce(ctx context.Context, seat *Seat, store claimer) (ackstore.Dispatch, bool, error) {
 	got, err := claimNow(ctx, store, seat, 1)
-	if errors.Is(err, ackstore.ErrFenced) {
-		return ackstore.Dispatch{}, false, nil
-	}
 	if err != nil || len(got.Dispatches) == 0 {
 		return ackstore.Dispatch{}, false, err
 	}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"pushd/ackstore"
+	"pushd/ackstore/boltstore"
+	"pushd/cmd/pushd/settings"
+	"pushd/inflight"
+	"pushd/server"
+	"pushd/server/api"
+	"pushd/stream"
+)
+
+// service is a whole pushd: what is wired here is all that runs.
+type service struct {
+	log      zerolog.Logger
+	store    *boltstore.Store
+	watchdog *inflight.Watchdog
+	server   *server.Server
+	listener net.Listener
+}
+
+// newService opens the store and the address and wires the parts; nothing runs
+// yet. What is wrong with either is an error of one line.
+func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (*service, error) {
+	rules := func() ackstore.Rules { return set.Rules() }
+	watchdog := inflight.New(inflight.Config{Rules: rules, ScanInterval: set.Watchdog.ScanInterval, Logger: log})
+	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub()}
+	store, err := boltstore.Open(boltstore.Config{Dir: set.DataDir, Listener: ears, Logger: log})
+	if err != nil {
+		return nil, storeError(set.DataDir, err)
+	}
+	s := &service{log: log, store: store, watchdog: watchdog}
+	if s.listener, err = listen(ctx, set.Listen); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	open, err := admission(ctx, set, store, s.listener.Addr(), log)
+	if err != nil {
+		return nil, errors.Join(err, s.listener.Close(), store.Close())
+	}
+	registry := stream.NewRegistry(stream.RegistryConfig{MaxStreams: set.Stream.MaxStreams, Log: log}, store)
+	s.server = server.New(serverConfig(set, rules, open, log), server.Deps{
+		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters,
+	})
+	return s, nil
+}
+
+// run serves until ctx ends or a part fails. This is the order in which things
+// end: the server refuses pushes, ends its streams and answers the acks in
+// progress; then the watchdog stops; then the store closes, which both stood on.
+func (s *service) run(ctx context.Context) error {
+	parts := &actors{}
+	parts.add("store", func(ctx context.Context) error {
+		<-ctx.Done()
+		return s.store.Close()
+	})
+	parts.add("watchdog", func(ctx context.Context) error { return s.watchdog.Run(ctx, s.store) })
+	parts.add("server", func(ctx context.Context) error { return s.server.Run(ctx, s.listener) })
+	s.log.Info().Str("address", s.listener.Addr().String()).Str("version", buildVersion()).Msg("listening")
+	err := parts.run(ctx)
+	s.log.Info().AnErr("error", err).Msg("ended")
+	return err
+}
+
+func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, log zerolog.Logger) server.Config {
+	return server.Config{
+		Rules: rules,
+		Stream: stream.Config{
+			Heartbeat:       set.Stream.Heartbeat,
+			WriteTimeout:    set.Stream.WriteTimeout,
+			DisconnectGrace: set.Stream.DisconnectGrace,
+			MaxAge:          set.Stream.MaxAge,
+			Log:             log,
+		},
+		Limits: server.Limits{
+			MaxPayloadBytes: int64(set.Limits.MaxPayloadBytes),
+			MaxResultBytes:  int64(set.Limits.MaxResultBytes),
+			MaxBodyBytes:    int64(set.Limits.MaxBodyBytes),
+		},
+		Defaults: server.Defaults{
+			MaxResends:           set.Watchdog.MaxResends,
+			MaxAttempts:          set.Policy.MaxAttempts,
+			TransientMaxAttempts: set.Policy.TransientMaxAttempts,
+			SkipTypes:            set.Watchdog.SkipTypes,
+		},
+		Open:     open,
+		Insecure: set.Auth.Insecure,
+		Logger:   log,
+		Version:  buildVersion(),
+	}
+}
+
+// listen opens the address. Multipath TCP would refuse the timeout that finds
+// dead peers, so it is off.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	lc := net.ListenConfig{}
+	lc.SetMultipathTCP(false)
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// admission decides whether callers need a token. A server that anybody can
+// reach, and that anybody may command, does not start.
+func admission(ctx context.Context, set *settings.Loaded, store *boltstore.Store, at net.Addr, log zerolog.Logger) (open bool, err error) {
+	tokens, err := store.Tokens(ctx)
+	if err != nil {
+		return false, err
+	}
+	tcp, ok := at.(*net.TCPAddr)
+	loopback := ok && tcp.IP.IsLoopback()
+	switch {
+	case set.Auth.Insecure && len(tokens) == 0:
+		log.Warn().Msg("auth.insecure: no token, and everybody who reaches this address may push, read and command")
+	case loopback && len(tokens) == 0:
+		log.Warn().Msg("no token: open on loopback, to everybody on this machine; `pushctl token create` closes it")
+	case len(tokens) == 0:
+		return false, &exitError{
+			code: exitFailure,
+			text: fmt.Sprintf("refusing to listen on %s without a token: it is not loopback", set.Listen),
+			next: "make one with `pushctl token create --name NAME --scope admin`, or set auth.insecure=true",
+		}
+	}
+	return loopback || set.Auth.Insecure, nil
+}
+
+func storeError(dir string, err error) error {
+	if errors.Is(err, ackstore.ErrInUse) {
+		return &exitError{
+			code: exitFailure,
+			text: "the data directory " + dir + " is in use by another pushd",
+			next: "stop that one, or name another with --data-dir",
+		}
+	}
+	return err
+}
+
+// watchdogCounters are what the server tells of the watchdog.
+func (s *service) watchdogCounters() api.Watchdog {
+	m := s.watchdog.Metrics()
+	w := api.Watchdog{
+		OrphansDetectedTotal: uint64(m.OrphansDetected),
+		OrphansResentTotal:   uint64(m.OrphansResent),
+		OrphansGiveupTotal:   uint64(m.OrphansGivenUp),
+		ScansTotal:           uint64(m.Scans),
+		ScansFailedTotal:     uint64(m.ScansFailed),
+		LastScanDurationMS:   float64(m.LastScanTook) / float64(time.Millisecond),
+	}
+	if !m.LastScan.IsZero() {
+		at := api.At(m.LastScan)
+		w.LastScanTS = &at
+	}
+	return w
+}
+
+// listener passes on what the store says after a commit, each to who wants it.
+type listener struct {
+	notifier *stream.Notifier
+	watchdog *inflight.Watchdog
+	hub      *server.Hub
+}
+
+// Wake wakes the machine's stream.
+func (l *listener) Wake(machineID string) { l.notifier.Wake(machineID) }
+
+// Due sets the watchdog's alarm.
+func (l *listener) Due(next time.Time) { l.watchdog.Due(next) }
+
+// Changed is counted and told on.
+func (l *listener) Changed(changes []ackstore.Change) {
+	l.watchdog.Changed(changes)
+	l.hub.Changed(changes)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"pushd/cmd/pushd/settings"
+	"pushd/server/api"
+)
+
+func serveCommand(sh *shell) *cobra.Command {
+	f := &settingFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Run the server until SIGTERM or SIGINT, which end it gracefully; a second one
+ends it at once. It needs no settings; docs/settings.md has all of them.`,
+		Example: `  pushd serve
+  pushd serve --config pushd.yaml --set watchdog.orphan_timeout=30s
+  PUSHD_DATA_DIR=/var/lib/pushd pushd serve`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			set, err := f.load(sh)
+			if err != nil {
+				return err
+			}
+			svc, err := newService(cmd.Context(), set, logger(sh.err, set.Log))
+			if err != nil {
+				return err
+			}
+			return svc.run(cmd.Context())
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// logger writes for people on a terminal, and JSON elsewhere.
+func logger(w io.Writer, set settings.Log) zerolog.Logger {
+	level, err := zerolog.ParseLevel(set.Level)
+	if err != nil {
+		level = zerolog.InfoLevel // settings has checked it
+	}
+	if set.Format == "console" || (set.Format == "auto" && isTerminal(w)) {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: !isTerminal(w)}
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).Hook(stamper{})
+}
+
+// stamper gives each line its time, to the millisecond as on the wire.
+type stamper struct{}
+
+// Run serves zerolog.
+func (stamper) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(api.TimeLayout))
+}

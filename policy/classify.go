@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"strings"
 	"time"
 )
 
@@ -210,7 +209,7 @@ func (r Run) failure() Outcome {
 	}
 	if t.Hint.Limited {
 		out = failed(Quota, "usage_limit")
-	} else if told, found := firstOf(
+	} else if sign, found := firstOf(
 		func() (told, bool) { return byCode(tellingCodes, t.Codes) },
 		func() (told, bool) { return byText(tellingTexts, t.Message) },
 		func() (told, bool) { return byStatus(status) },
@@ -218,7 +217,7 @@ func (r Run) failure() Outcome {
 		func() (told, bool) { return byText(generalTexts, t.Message) },
 		func() (told, bool) { return told{Transient, "retryable"}, t.Retryable },
 	); found {
-		out = failed(told.kind, told.code)
+		out = failed(sign.kind, sign.code)
 	}
 	out.RetryAfter = r.waitFor(out.Kind)
 	return out
@@ -234,7 +233,7 @@ func firstOf(rules ...func() (told, bool)) (told, bool) {
 }
 
 // waitFor is what the service asked for: the end of its usage limit, its
-// headers, its text, and last the delay the program itself was using.
+// headers, its text and body, and last the delay the program itself was using.
 func (r Run) waitFor(kind Kind) time.Duration {
 	if kind != Transient && kind != Quota {
 		return 0
@@ -248,8 +247,13 @@ func (r Run) waitFor(kind Kind) time.Duration {
 	if wait, ok := HeaderWait(t.Headers, r.Ended); ok {
 		return wait
 	}
-	if wait, ok := ParseRetryAfter(strings.TrimSpace(t.Message), r.Ended); ok {
-		return wait
+	for _, text := range []string{t.Message, t.Body} {
+		if !marker.MatchString(text) {
+			continue // a text that is nothing but a number asks for nothing
+		}
+		if wait, ok := ParseRetryAfter(text, r.Ended); ok {
+			return wait
+		}
 	}
 	if kind == Transient && t.Hint.Delay > 0 {
 		return min(max(t.Hint.Delay, MinRetryAfter), MaxRetryAfter)

@@ -36,6 +36,7 @@ type Terminal struct {
 	Codes     []string          // names the failure goes by, the most telling first
 	Message   string            // its text
 	Headers   map[string]string // of the answer that refused
+	Body      string            // of that answer, where it is JSON: it may say when to come back
 	Retryable bool              // the program thinks another try may do
 	Hint      Hint
 }
@@ -50,7 +51,8 @@ type Hint struct {
 	ResetsAt string        // when it ends, seconds since 1970; empty is unknown
 }
 
-// Line reads one line of output; what is no event is skipped.
+// Line reads one line of output, in UTF-8 (a shell of Windows may have written
+// UTF-16; that is the caller's to decode); what is no event is skipped.
 func (t *Terminal) Line(line []byte) {
 	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
 	if t.Format == HTTP {
@@ -118,7 +120,7 @@ func (t *Terminal) claude(line []byte) {
 		t.Hint.Delay = spanOf(strconv.FormatFloat(max(float64(e.RetryDelayMS), 0), 'f', -1, 64), time.Millisecond)
 	case e.Type == "rate_limit_event":
 		t.Hint.Limited, t.Hint.ResetsAt = e.Limit.Status == "rejected", ""
-		if e.Limit.ResetsAt > 0 {
+		if t.Hint.Limited && e.Limit.ResetsAt > 0 {
 			t.Hint.ResetsAt = strconv.FormatInt(int64(e.Limit.ResetsAt), 10)
 		}
 	case e.Type == "assistant" && e.Error != "":
@@ -254,6 +256,7 @@ func (t *Terminal) body(body []byte) {
 	if !decode(bytes.TrimSpace(body), &e) {
 		return
 	}
+	t.Body = cut(string(body))
 	for _, code := range []text{e.Error.Code, e.Error.Type} {
 		if status, err := strconv.Atoi(string(code)); err == nil && t.Status == 0 {
 			t.Status = status

@@ -41,7 +41,8 @@ func TestTerminal(t *testing.T) {
 		{"an API limit with its date is a quota", policy.Claude, []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"API Error: 400 You have reached your specified API usage limits. You will regain access on 2026-04-16 at 00:00 UTC."}`}, fail(policy.Quota, "usage_limit", 12*time.Hour)},
 		{"a turn that began and did not end has no verdict", policy.Codex, []string{`{"type":"turn.completed"}`, `{"type":"turn.started"}`}, fail(policy.Transient, "protocol", 0)},
 		{"errors on the way are no verdict", policy.Codex, []string{`{"type":"error","message":"last status: 429 Too Many Requests"}`}, fail(policy.Transient, "protocol", 0)},
-		{"a usage limit by its code", policy.Codex, []string{`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"usage_limit_reached\",\"resets_at\":1776261600}}"}}`}, fail(policy.Quota, "usage_limit", 2*time.Hour)},
+		{"a usage limit by its code", policy.Codex, []string{`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"usage_limit_reached\",\"message\":\"No more\",\"resets_at\":1776261600}}"}}`}, fail(policy.Quota, "usage_limit", 2*time.Hour)},
+		{"lines of another shape are nothing", policy.Codex, []string{`{"type":5}`, `{"type":"turn.failed"`}, fail(policy.Transient, "protocol", 0)},
 		{"an error is the last word", policy.Opencode, []string{
 			`{"type":"error","error":{"name":"APIError","data":{"statusCode":503,"responseHeaders":{"retry-after":"9"}}}}`,
 			`{"type":"step_finish","part":{"reason":"stop"}}`,
@@ -80,6 +81,7 @@ func TestTerminalAnswer(t *testing.T) {
 		{"an answer that breaks off", 200, nil, `{"choices":[{"fini`, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "network"}},
 		{"an answer that says it failed", 200, nil, `{"error":{"code":"context_length_exceeded"}}`, policy.Outcome{Status: policy.Failed, Kind: policy.Permanent, Code: "context"}},
 		{"a gateway's page", 502, map[string]string{"Retry-After": "3"}, "<html>Bad Gateway</html>", policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "server", RetryAfter: 3 * time.Second}},
+		{"an answer whose body says when", 429, nil, `{"error":{"message":"slow down","details":[{"retryDelay":"34s"}]}}`, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "rate_limit", RetryAfter: 34 * time.Second}},
 		{"a timeout of the service", 408, nil, "", policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "network"}},
 		{"a request for money", 402, nil, "", policy.Outcome{Status: policy.Failed, Kind: policy.Config, Code: "billing"}},
 		{"a request it does not take", 422, map[string]string{"Retry-After": "3"}, "{}", policy.Outcome{Status: policy.Failed, Kind: policy.Permanent, Code: "bad_request"}},

@@ -39,6 +39,7 @@ type fakeStore struct {
 	claimErr  error
 	detachErr error
 	onClaim   func(empty bool) // after a claim, without the lock
+	onDetach  func()           // after the first detach
 	slow      time.Duration    // what a claim takes
 	slowJoin  time.Duration    // what an attach takes
 }
@@ -73,6 +74,9 @@ func (f *fakeStore) Detach(_ context.Context, _ ackstore.Rules, reqs []ackstore.
 		return f.detachErr
 	}
 	f.detached = append(f.detached, reqs[0])
+	if f.onDetach != nil && len(f.detached) == 1 {
+		f.onDetach()
+	}
 	f.log = append(f.log, fmt.Sprintf("detach %d", reqs[0].Lease.Epoch))
 	return nil
 }

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"pushd/ackstore"
@@ -183,6 +184,22 @@ func (t *tx) tell(m *machine, note ackstore.CancelNote) {
 	}
 	t.letter(m.lease).cancels = append(t.letter(m.lease).cancels, note)
 	t.wakes[m.id] = true
+}
+
+// recall takes a delivery that is in flight no more out of the box in which it
+// waits to be handed over: after a result no byte of its action goes out.
+func (t *tx) recall(m *machine, ref ackstore.Ref) {
+	if m.lease == nil {
+		return
+	}
+	gone := func(d ackstore.Dispatch) bool { return d.ActionID == ref.ActionID && d.Delivery == ref.Delivery }
+	if p := t.mail[m.lease]; p != nil {
+		p.dispatches = slices.DeleteFunc(p.dispatches, gone)
+	}
+	l := m.lease
+	if taken := t.s.boxes.pick(l, gone); len(taken) > 0 {
+		t.undo = append(t.undo, func() { t.s.boxes.put(l, &post{dispatches: taken}) })
+	}
 }
 
 func (t *tx) letter(l *lease) *post {

@@ -221,7 +221,7 @@ type tx struct {
 
 func newTx(s *Store, bt *bolt.Tx) *tx {
 	return &tx{
-		s: s, bt: bt, now: s.cfg.Now(),
+		s: s, bt: bt, now: toMicro(s.cfg.Now()),
 		kicked: map[*machine]ackstore.Rules{}, dirty: map[*machine]bool{}, labels: map[string]*labelRow{},
 		mail: map[*lease]*post{}, wakes: map[string]bool{},
 	}

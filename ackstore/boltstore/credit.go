@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"pushd/ackstore"
+	"pushd/inflight/ledger"
 )
 
 // SetCredit changes max_in_flight. An operator's lasts until an operator changes
@@ -71,6 +72,9 @@ func (s *Store) DropMachine(ctx context.Context, r ackstore.Rules, id string) er
 
 // PutToken keeps a token.
 func (s *Store) PutToken(ctx context.Context, tok ackstore.Token) error {
+	if !tok.ExpiresAt.IsZero() {
+		tok.ExpiresAt = ledger.CeilMilli(tok.ExpiresAt)
+	}
 	return s.submit(ctx, ackstore.Rules{}, func(t *tx) { t.put(bucketTokens, []byte(tok.ID), encode(tok)) })
 }
 

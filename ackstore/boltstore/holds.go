@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pushd/ackstore"
+	"pushd/inflight/ledger"
 )
 
 func idOf(h *ackstore.Hold) holdID { return holdID{h.Scope, h.ID, h.MachineID, h.Cause} }
@@ -59,6 +60,9 @@ func (t *tx) heldBy(scope ackstore.Scope, id, machine string) *ackstore.Hold {
 // hold pauses a scope; the same cause again replaces its words, not its since.
 func (t *tx) hold(h ackstore.Hold) {
 	h.Since = t.now
+	if !h.Until.IsZero() {
+		h.Until = ledger.CeilMilli(h.Until)
+	}
 	if was := t.s.holds[idOf(&h)]; was != nil {
 		h.Since = was.Since
 	}

@@ -19,6 +19,9 @@ func (t *tx) change(r *rec, f func(a *ackstore.Action) ledger.Effect) ledger.Eff
 		t.touch(r.m)
 	}
 	t.report(r, &old, e)
+	if old.State == ackstore.InFlight && (r.a.State != ackstore.InFlight || r.a.Delivery != old.Delivery) {
+		t.recall(r.m, ackstore.Ref{ActionID: old.ID, Delivery: old.Delivery})
+	}
 	t.write(r, &old)
 	t.retell(r, &old)
 	t.endings(r, &old)

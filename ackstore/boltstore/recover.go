@@ -171,7 +171,7 @@ func (s *Store) Abandon() error {
 func Verify(dir string) (problems []string, err error) {
 	db, err := bolt.Open(filePath(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
 	if err != nil {
-		return nil, fmt.Errorf("boltstore: %w", err)
+		return nil, inUse(dir, err)
 	}
 	defer func() {
 		if cerr := db.Close(); err == nil {

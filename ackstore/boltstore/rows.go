@@ -113,7 +113,8 @@ type known struct {
 	Seq    uint64
 }
 
-// Times are kept to the microsecond: the protocol tells milliseconds.
+// Times are kept to the microsecond, as floats that are exact to a quarter of
+// one: what is read is rounded, and what is written was cut to it before.
 var (
 	encoder = must(cbor.EncOptions{Time: cbor.TimeUnixMicro}.EncMode())
 	decoder = must(cbor.DecOptions{}.DecMode())
@@ -133,5 +134,57 @@ func decode(b []byte, v any) error {
 	if err := decoder.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("boltstore: damaged row: %w", err)
 	}
+	for _, at := range timesOf(v) {
+		*at = at.Round(time.Microsecond)
+	}
+	for _, at := range instantsOf(v) {
+		*at = at.Round(time.Millisecond)
+	}
 	return nil
 }
+
+// instantsOf are the times of a row that a client may have put far away, where a
+// float is less exact. They are whole milliseconds.
+func instantsOf(v any) []*time.Time {
+	switch r := v.(type) {
+	case *ackstore.Action:
+		return []*time.Time{&r.AvailableAt, &r.ExpiresAt}
+	case *ackstore.Hold:
+		return []*time.Time{&r.Until}
+	case *ackstore.Token:
+		return []*time.Time{&r.ExpiresAt}
+	}
+	return nil
+}
+
+// timesOf are the times of a row.
+func timesOf(v any) []*time.Time {
+	switch r := v.(type) {
+	case *ackstore.Action:
+		all := []*time.Time{
+			&r.CreatedAt, &r.DispatchedAt, &r.ReceivedAt, &r.LastAckAt, &r.ActiveAt,
+			&r.LostSince, &r.StalledAt, &r.CancelAskedAt, &r.FirstDispatchedAt, &r.LastResentAt, &r.SettledAt,
+		}
+		for i := range r.Timeline {
+			all = append(all, &r.Timeline[i].At)
+		}
+		return all
+	case *machineRow:
+		for session, at := range r.LaneGiveUps {
+			r.LaneGiveUps[session] = at.Round(time.Microsecond)
+		}
+		return []*time.Time{&r.Attached, &r.Detached, &r.LastSeen}
+	case *ackstore.Hold:
+		return []*time.Time{&r.Since}
+	case *breakerRow:
+		return []*time.Time{&r.Until, &r.Since}
+	case *ackstore.Token:
+		return []*time.Time{&r.CreatedAt}
+	}
+	return nil
+}
+
+// toMicro cuts a moment to what is kept of it. It keeps the monotonic reading,
+// which time.Truncate would take away, so that a step of the wall clock does not
+// move what is in flight.
+func toMicro(t time.Time) time.Time { return t.Add(-time.Duration(t.Nanosecond() % 1000)) }

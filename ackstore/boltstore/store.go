@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,13 +91,18 @@ func openFile(dir string) (db *bolt.DB, err error) {
 		}
 	}()
 	db, err = bolt.Open(path, 0o600, options())
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%w: %s", ackstore.ErrInUse, dir)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("boltstore: %s: %w", path, err)
+		return nil, inUse(dir, err)
 	}
 	return db, nil
+}
+
+// inUse tells a lock that another process holds from other trouble.
+func inUse(dir string, err error) error {
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return fmt.Errorf("%w: %s", ackstore.ErrInUse, dir)
+	}
+	return fmt.Errorf("boltstore: %s: %w", filePath(dir), err)
 }
 
 func createFile(path string) error {
@@ -218,6 +224,21 @@ func (b *boxes) empty(l *lease) post {
 	p := l.box
 	l.box = post{}
 	return p
+}
+
+// pick takes out of a lease's box what is asked for.
+func (b *boxes) pick(l *lease, which func(ackstore.Dispatch) bool) (taken []ackstore.Dispatch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range l.box.dispatches {
+		if which(d) {
+			taken = append(taken, d)
+		}
+	}
+	if taken != nil {
+		l.box.dispatches = slices.DeleteFunc(slices.Clone(l.box.dispatches), which)
+	}
+	return taken
 }
 
 func (b *boxes) full(l *lease) bool {

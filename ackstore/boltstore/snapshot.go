@@ -1,0 +1,169 @@
+package boltstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Progress is told how far a long work has come, in bytes.
+type Progress func(done, total int64)
+
+// Snapshot writes a consistent copy of the open store to path, which must not be
+// there yet. It holds one read transaction while it copies, so path should be on
+// a disk that takes it quickly, and not on a network.
+func (s *Store) Snapshot(ctx context.Context, path string) error {
+	return s.db.View(func(bt *bolt.Tx) error {
+		return writeNew(path, func(w io.Writer) error {
+			_, err := bt.WriteTo(ctxWriter{ctx, w})
+			return err
+		})
+	})
+}
+
+// ctxWriter ends a long copy with its context.
+type ctxWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c ctxWriter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}
+
+// writeNew makes a file whole and on disk, or not at all.
+func writeNew(path string, write func(io.Writer) error) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	if err := write(f); err != nil {
+		return fmt.Errorf("boltstore: %s: %w", path, err)
+	}
+	return f.Sync()
+}
+
+// compactBatch bounds a transaction of Compact.
+const compactBatch = 4 << 20
+
+// Compact rewrites the file of a stopped server without its free pages. The old
+// file stands until the new one is whole and on disk.
+func Compact(dir string, progress Progress) (before, after int64, err error) {
+	path := filePath(dir)
+	src, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: false, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return 0, 0, inUse(dir, err)
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	draft := path + ".compact"
+	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, 0, fmt.Errorf("boltstore: %w", err)
+	}
+	if err := compactInto(draft, src, progress); err != nil {
+		return 0, 0, errors.Join(err, os.Remove(draft))
+	}
+	if before, err = sizeOf(path); err != nil {
+		return 0, 0, err
+	}
+	if after, err = sizeOf(draft); err != nil {
+		return 0, 0, err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return 0, 0, fmt.Errorf("boltstore: %w", err)
+	}
+	return before, after, syncDir(dir)
+}
+
+func compactInto(draft string, src *bolt.DB, progress Progress) (err error) {
+	dst, err := bolt.Open(draft, 0o600, &bolt.Options{NoFreelistSync: true, FreelistType: bolt.FreelistMapType, NoSync: true})
+	if err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	if err := copyBuckets(dst, src, progress); err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	return dst.Sync()
+}
+
+// copyBuckets copies key by key, in transactions that fit in memory.
+func copyBuckets(dst, src *bolt.DB, progress Progress) error {
+	return src.View(func(from *bolt.Tx) error {
+		c := copier{dst: dst, progress: progress, total: from.Size()}
+		for _, name := range buckets {
+			b := from.Bucket(name)
+			if b == nil {
+				continue
+			}
+			if err := c.bucket(name, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type copier struct {
+	dst         *bolt.DB
+	progress    Progress
+	done, total int64
+}
+
+func (c *copier) bucket(name []byte, from *bolt.Bucket) error {
+	cur := from.Cursor()
+	key, value := cur.First()
+	for first := true; first || key != nil; first = false {
+		err := c.dst.Update(func(bt *bolt.Tx) error {
+			to, err := bt.CreateBucketIfNotExists(name)
+			if err != nil {
+				return err
+			}
+			to.FillPercent = 0.9
+			for size := 0; key != nil && size < compactBatch; key, value = cur.Next() {
+				if err := to.Put(key, value); err != nil {
+					return err
+				}
+				size += len(key) + len(value)
+				c.done += int64(len(key) + len(value))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if c.progress != nil {
+			c.progress(min(c.done, c.total), c.total)
+		}
+	}
+	return nil
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, fmt.Errorf("boltstore: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// syncDir makes a rename durable.
+func syncDir(dir string) error {
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	return errors.Join(syncIfCan(d), d.Close())
+}

@@ -11,9 +11,13 @@ import (
 // lineAnswers holds the answers to an NDJSON push until the client takes them, in
 // memory: reading must go on even if it takes none, or a sender that writes all
 // before it reads would be stuck for good. 10,000 lines bound it.
+//
+// They leave when the sender pauses, or has ended. While it writes without a pause
+// it does not read either, and what is sent into its closed window can make the
+// kernels on both sides throw away each other's acknowledgements.
 type lineAnswers struct {
 	w    http.ResponseWriter
-	more chan struct{} // capacity one: something was added, or finished
+	more chan struct{} // capacity one: what waits shall leave
 	gone chan struct{} // closed when the writer has ended
 
 	mu       sync.Mutex
@@ -33,12 +37,22 @@ func (a *lineAnswers) add(l *line) {
 		return
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.waiting = append(append(a.waiting, raw...), '\n')
-	a.mu.Unlock()
-	a.start()
-	a.wake()
 }
 
+// release lets what waits leave. The sender's pause calls it while the handler is
+// in a read.
+func (a *lineAnswers) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) > 0 || a.finished {
+		a.start()
+		a.wake()
+	}
+}
+
+// start begins the answer. The lock is held.
 func (a *lineAnswers) start() {
 	if a.started {
 		return
@@ -60,13 +74,12 @@ func (a *lineAnswers) wake() {
 // finish says that no more comes, and waits until all is taken or the client is
 // found not to take it.
 func (a *lineAnswers) finish() {
-	a.start()
 	a.mu.Lock()
 	a.finished = true
 	a.mu.Unlock()
 	// Until now the client was owed patience: it may have been busy sending.
 	a.hurry()
-	a.wake()
+	a.release()
 	<-a.gone
 }
 

@@ -76,9 +76,6 @@ func (c *call) pauseLabel(scope ackstore.Scope) error {
 	if err != nil {
 		return err
 	}
-	if hold.MachineID != "" && scope == ackstore.OfReplay {
-		return refuseField(malformed, "machine_id", "only a session can be paused on one machine; pause the replay, or the machine")
-	}
 	if err := c.store.Hold(context.WithoutCancel(c.r.Context()), c.rules(), hold); err != nil {
 		return err
 	}

@@ -35,10 +35,10 @@ func (c *call) pushLines() error {
 	if err := ignoreUnsupported(control.EnableFullDuplex()); err != nil {
 		return err
 	}
-	body := &patientBody{c.r.Body, control, c.cfg.BodyTimeout}
-	in := &lineReader{r: bufio.NewReaderSize(body, 64<<10), most: int(c.cfg.Limits.MaxPayloadBytes) + lineSlack}
 	out := newLineAnswers(c.w)
 	defer out.finish()
+	body := &patientBody{c.r.Body, control, c.cfg.BodyTimeout, out.release}
+	in := &lineReader{r: bufio.NewReaderSize(body, 64<<10), most: int(c.cfg.Limits.MaxPayloadBytes) + lineSlack}
 	for {
 		batch, err := c.readBatch(in)
 		c.pushBatch(batch)
@@ -149,16 +149,23 @@ func (l *line) answer() any {
 	return pushedOf(l.item.pushed)
 }
 
-// patientBody gives a sender time for each read, not for the whole.
+// senderPause is after how long without a byte a sender may be waiting for answers.
+const senderPause = 250 * time.Millisecond
+
+// patientBody gives a sender time for each read, not for the whole, and tells of
+// its pauses.
 type patientBody struct {
 	io.Reader
 	control *http.ResponseController
 	most    time.Duration
+	paused  func()
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.most))
+	pause := time.AfterFunc(senderPause, b.paused)
 	n, err := b.Reader.Read(p)
+	pause.Stop()
 	_ = b.control.SetReadDeadline(time.Time{})
 	return n, err
 }

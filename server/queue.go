@@ -68,7 +68,13 @@ func (c *call) overviewWithin(o ackstore.Overview, reach func(string) bool) (ack
 
 // showWatchdog is GET /v1/watchdog/metrics.
 func (c *call) showWatchdog() error {
+	overview, err := c.store.Overview(c.r.Context(), c.rules())
+	if err != nil {
+		return err
+	}
+	w := c.watchdog()
+	w.CurrentInFlightCount, w.CurrentOrphanCount = overview.Counts[ackstore.InFlight], overview.Orphans
 	return c.answer(http.StatusOK, struct {
 		Watchdog api.Watchdog `json:"watchdog"`
-	}{c.watchdog()})
+	}{w})
 }

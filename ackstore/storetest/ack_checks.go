@@ -143,9 +143,9 @@ var ackChecks = []check{
 			if i == 1 {
 				r.done("a1")
 				r.credit("m1", nil, true)
-				r.push(action("a2"))
 				l := r.attach(as("i2"))
-				l.expect("a2")
+				r.push(action("a2"))
+				l.again("a2", 1)
 				r.credit("m1", new(int), true)
 				r.pass(r.rules.OrphanTimeout)
 			} else {

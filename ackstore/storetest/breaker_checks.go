@@ -101,6 +101,7 @@ var breakerChecks = []check{
 		require.Empty(r, r.breaker().MachineID)
 		r.push(action("b1", target("shared/claude"), of("m2")), action("b2", target("claude"), of("m2")))
 		other.expect("b2")
+		r.done("b2")
 		r.waitsFor("b1", "breaker_open")
 		r.pass(r.rules.BreakerPause)
 		other.expect("b1")

@@ -182,7 +182,7 @@ var timeChecks = []check{
 	{"a delay runs from the store's now, an instant is as it was sent", func(r *rig) {
 		now := r.clock.now()
 		r.push(action("a1", delay(time.Minute)), action("a2", func(a *ackstore.NewAction) { a.AvailableAt = now.Add(time.Hour) }),
-			action("a3", func(a *ackstore.NewAction) { a.AvailableAt = now.Add(-time.Hour) }))
+			action("a3", orphan(time.Hour), func(a *ackstore.NewAction) { a.AvailableAt = now.Add(-time.Hour) }))
 		require.True(r, r.get("a1").AvailableAt.Equal(now.Add(time.Minute)))
 		require.True(r, r.get("a2").AvailableAt.Equal(now.Add(time.Hour)))
 		r.is(ackstore.Scheduled, "a1", "a2")

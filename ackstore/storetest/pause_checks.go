@@ -155,11 +155,12 @@ var pauseChecks = []check{
 		r.redrive("a2")
 		l.again("a2", 2)
 		r.done("a2")
-		r.push(action("a3", lane("s1"), resends(0)), action("a4", lane("s1")))
+		r.push(action("a3", lane("s2"), resends(0)), action("a4", lane("s2")))
 		l.expect("a3")
 		r.pass(r.rules.OrphanTimeout)
+		require.Equal(r, []string{ackstore.HeldOnDead}, r.causes(ackstore.OfSession, "s2"))
 		r.answers(ackstore.Late, done("a3"))
-		require.Empty(r, r.causes(ackstore.OfSession, "s1"))
+		require.Empty(r, r.causes(ackstore.OfSession, "s2"))
 		l.expect("a4")
 	}},
 	{"while paused expiry and backoff run, a failure counts and waits", func(r *rig) {

@@ -214,14 +214,18 @@ var readChecks = []check{
 		require.Subset(r, states(), []string{"in_flight", "done"})
 	}},
 	{"the timeline keeps its first 16 and last 48 lines", func(r *rig) {
+		r.rules.ErrorDelay = time.Millisecond
 		l := r.attach()
 		r.push(action("a1", attempts(100)))
 		for n := 1; n <= 40; n++ {
 			l.again("a1", n)
 			r.answers(ackstore.Accepted, working("a1"))
-			r.answers(ackstore.Retry, failed("a1", "error", delivery(n)))
-			r.pass(24 * time.Hour)
-			r.pass(24 * time.Hour)
+			if n%2 == 0 {
+				r.answers(ackstore.Retry, failed("a1", "error", delivery(n)))
+			} else {
+				r.answers(ackstore.ReleasedBack, released("a1", delivery(n)))
+			}
+			r.pass(r.get("a1").AvailableAt.Sub(r.clock.now()))
 		}
 		rec := r.get("a1")
 		require.Len(r, rec.Timeline, ackstore.TimelineFirst+ackstore.TimelineLast)

@@ -248,10 +248,11 @@ var rejoinChecks = []check{
 		l.stops(map[string]string{"a1": ""})
 		for range 2 {
 			l = r.attach(last(event))
+			l.holds(map[string]int{"a1": 1, "a2": 1})
 			for _, h := range l.hello.InFlight {
 				require.Equal(r, h.ActionID == "a1", h.Cancel, h.ActionID)
+				require.Equal(r, r.get(h.ActionID).CancelReason, h.CancelReason)
 			}
-			l.stops(map[string]string{"a1": ""})
 		}
 		r.answers(ackstore.Settled, cancelled("a1"))
 		l = r.attach(last(event))

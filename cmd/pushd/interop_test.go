@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/r3labs/sse/v2"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/cenkalti/backoff.v1"
 
 	"pushd/server/api"
 )
@@ -84,7 +84,7 @@ func TestR3labsClientIsAnAgent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	c := sse.NewClient(d.base+"/events?machine_id=m1", sse.ClientMaxBufferSize(4<<20))
-	c.ReconnectStrategy = &backoff.StopBackOff{} // one stream, read once
+	c.ReconnectStrategy = once{}
 	events := make(chan *sse.Event, 16)
 	ended := make(chan error, 1)
 	go func() {
@@ -121,6 +121,12 @@ func TestR3labsClientIsAnAgent(t *testing.T) {
 	require.NoError(t, err)
 	requireDone(t, d, "a1")
 }
+
+// once is a reconnect strategy that does not: one stream, read once.
+type once struct{}
+
+func (once) NextBackOff() time.Duration { return -1 }
+func (once) Reset()                     {}
 
 // startAgent subscribes in a page of the server's own and resolves when it is
 // online; its answer to the first action is kept in window.answer.

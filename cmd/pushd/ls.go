@@ -97,9 +97,11 @@ func (sh *shell) listActions(ctx context.Context, c *api.Client, f api.ActionFil
 	})
 }
 
-// why is the one thing one asks of an action in its state.
+// why is the one thing one asks of an action in its state, as far as a list has it.
 func why(r api.Record) string {
 	switch {
+	case r.State == "scheduled" && !r.AvailableAt.IsZero():
+		return "until " + r.AvailableAt.String()
 	case r.WaitingFor != nil && r.WaitingFor.Resend:
 		return r.WaitingFor.Reason + ", resend"
 	case r.WaitingFor != nil:

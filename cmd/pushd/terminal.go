@@ -37,13 +37,13 @@ func (t *terminal) colour(w io.Writer) bool {
 	return isTerminal(w) && t.getenv("NO_COLOR") == "" && t.getenv("TERM") != "dumb"
 }
 
-// confirm asks a yes-or-no question. Off a terminal nobody could answer: ok is
-// what --yes said.
+// confirm asks a yes-or-no question, unless --yes has answered it. Off a terminal
+// nobody could.
 func (t *terminal) confirm(question string, yes bool) error {
 	if yes {
 		return nil
 	}
-	if !isTerminal(t.in) || !isTerminal(t.err) {
+	if !isTerminal(t.in) {
 		return usage("%s Nobody is there to ask: add --yes to do it, or --dry-run to see only the number", question)
 	}
 	fmt.Fprintf(t.err, "%s [y/N] ", question)

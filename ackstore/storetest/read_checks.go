@@ -231,7 +231,7 @@ var readChecks = []check{
 		require.Len(r, rec.Timeline, ackstore.TimelineFirst+ackstore.TimelineLast)
 		require.Positive(r, rec.TimelineCut)
 		require.LessOrEqual(r, rec.Timeline[0].Delivery, 1)
-		require.Equal(r, 40, rec.Timeline[len(rec.Timeline)-1].Delivery)
+		require.GreaterOrEqual(r, rec.Timeline[len(rec.Timeline)-1].Delivery, 40)
 		for i, e := range rec.Timeline {
 			require.NotEqual(r, "working", e.Event)
 			if i > 0 {

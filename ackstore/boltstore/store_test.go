@@ -21,3 +21,5 @@ func open(t testing.TB, dir string, now func() time.Time, l ackstore.Listener) a
 }
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
+
+func TestSimulation(t *testing.T) { storetest.Simulate(t, open) }

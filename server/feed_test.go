@@ -1,0 +1,94 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// watch opens the feed under a token's name and waits until it is open.
+func (r *rig) watch(token string) *events {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req := r.request("GET", "/v1/feed", nil, "Accept: text/event-stream", "Last-Event-ID: x")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.tokens[token])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req.WithContext(ctx))
+	require.NoError(r.t, err)
+	require.Equal(r.t, 200, resp.StatusCode)
+	require.Equal(r.t, "text/event-stream", resp.Header.Get("Content-Type"))
+	require.Contains(r.t, resp.Header.Get("Cache-Control"), "no-transform")
+	e := &events{t: r.t, got: make(chan event, 1000), cancel: cancel}
+	go e.read(resp.Body)
+	r.t.Cleanup(cancel)
+	return e
+}
+
+func TestTheFeedTellsOfActionsAndMachines(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{})
+	feed := r.watch("")
+	r.want(201, "POST", "/v1/actions", map[string]any{"action_id": "a1", "machine_id": "m1", "type": "job"}, nil)
+	data := feed.await("change")
+	for _, part := range []string{`"action_id":"a1"`, `"machine_id":"m1"`, `"state":"queued"`, `"event":`, `"at":"`} {
+		require.Contains(t, data, part)
+	}
+	r.subscribe("m1", "").await("action")
+	require.Contains(t, feed.await("machine"), `"m1"`)
+}
+
+func TestAFeedUnderAPatternShowsItsMachinesOnly(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{tokens: scopes})
+	all, some := r.watch("admin"), r.watch("read-win")
+	for _, machine := range []string{"lin-1", "win-1", "lin-2", "win-2"} {
+		r.want(201, "POST", "/v1/actions", push("on-"+machine, machine), nil, r.as("admin"))
+	}
+	for _, machine := range []string{"lin-1", "win-1", "lin-2", "win-2"} {
+		require.Contains(t, all.await("change"), machine)
+		if strings.HasPrefix(machine, "win") {
+			require.Contains(t, some.await("change"), machine)
+		}
+	}
+}
+
+func TestAFeedThatIsNotReadHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{})
+	frozen := r.dial()
+	frozen.send("GET /v1/feed HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
+	healthy := r.watch("")
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for e := range healthy.got {
+			if strings.Contains(e.data, `"last-`) {
+				return
+			}
+		}
+	}()
+	var array []map[string]any
+	for _, id := range ids(1000) {
+		array = append(array, map[string]any{"action_id": id, "machine_id": "m" + id[:2], "type": "job", "session_id": strings.Repeat("s", 100), "delay_s": 60})
+	}
+	r.want(201, "POST", "/v1/actions", array, nil)
+	for _, verb := range []string{"cancel", "redrive", "cancel", "redrive", "cancel"} { // more than the frozen one's buffers hold
+		r.want(200, "POST", "/v1/"+verb, map[string]any{"type": "job"}, nil)
+	}
+	for n, deadline := 0, time.After(patience); ; n++ {
+		r.want(201, "POST", "/v1/actions", push(fmt.Sprintf("last-%d", n), "m1"), nil)
+		select {
+		case <-seen:
+			return
+		case <-deadline:
+			require.Fail(t, "the healthy viewer sees nothing any more")
+		case <-time.After(100 * time.Millisecond): // it may have been dropped: the feed is lossy
+		}
+	}
+}

@@ -52,6 +52,10 @@ type Action struct {
 	CreatedAt   time.Time `cbor:"22,keyasint"`
 	AvailableAt time.Time `cbor:"23,keyasint,omitzero"` // earliest dispatch; zero: at once
 	ExpiresAt   time.Time `cbor:"24,keyasint,omitzero"` // latest dispatch; zero: none
+	// A wait that was worked out from a duration keeps its length when the wall
+	// clock steps; one until an instant that a client named does not.
+	Delayed bool `cbor:"25,keyasint,omitempty"` // AvailableAt comes from a duration
+	TTL     bool `cbor:"26,keyasint,omitempty"` // ExpiresAt does
 
 	// The newest delivery.
 	Delivery      int           `cbor:"30,keyasint,omitempty"` // its number; 0 before the first dispatch

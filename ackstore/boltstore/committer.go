@@ -130,6 +130,9 @@ func (s *Store) commit(batch []*call) (*tx, error) {
 		return nil, s.failed(nil, err)
 	}
 	t := newTx(s, bt)
+	if step := s.clock.step(t.now, s.cfg.Elapsed); step != 0 {
+		t.stepped(step)
+	}
 	for _, c := range batch {
 		t.r = c.rules
 		c.apply(t)

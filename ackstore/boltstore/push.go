@@ -167,13 +167,13 @@ func (t *tx) action(n *ackstore.NewAction, seq uint64) ackstore.Action {
 	}
 	available := n.AvailableAt
 	if n.Delay > 0 {
-		available = t.now.Add(n.Delay)
+		available, a.Delayed = t.now.Add(n.Delay), true
 	}
 	if available = ledger.CeilMilli(available); available.After(t.now) {
 		a.State, a.AvailableAt = ackstore.Scheduled, available
 	}
 	if n.TTL > 0 {
-		a.ExpiresAt = ledger.CeilMilli(t.now.Add(n.TTL))
+		a.ExpiresAt, a.TTL = ledger.CeilMilli(t.now.Add(n.TTL)), true
 	} else if !n.ExpiresAt.IsZero() {
 		a.ExpiresAt = ledger.CeilMilli(n.ExpiresAt)
 	}

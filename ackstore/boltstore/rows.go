@@ -100,7 +100,7 @@ func (b *breakerRow) value() policy.Breaker {
 
 func (b *breakerRow) set(v policy.Breaker) {
 	b.Strikes, b.Pause, b.State, b.Locked = v.Strikes, v.Pause, v.State, v.Locked
-	b.Until, b.Reason, b.Since = v.Until, v.Reason, v.Since
+	b.Until, b.Reason, b.Since = v.Until.Round(0), v.Reason, v.Since // as it is kept: by the wall clock
 }
 
 // known is what an action_id leads to; the record may be gone, the id stays.

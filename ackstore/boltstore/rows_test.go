@@ -14,7 +14,7 @@ import (
 // A time that comes back a little earlier is looked for under another key.
 func TestTimesSurviveTheirRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		at := toMicro(time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")))
+		at := toMicro(time.Unix(rapid.Int64Range(0, 1<<32-1).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")))
 		far := ledger.CeilMilli(time.Unix(rapid.Int64Range(0, 253402300799).Draw(t, "until the year 9999"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")))
 		in := ackstore.Action{ID: "a", CreatedAt: at, AvailableAt: far, ExpiresAt: far, SettledAt: at, Timeline: []ackstore.Entry{{At: at, Event: "e"}}}
 		var out ackstore.Action

@@ -19,9 +19,10 @@ import (
 
 // Config opens a store.
 type Config struct {
-	Dir      string            // data directory; made if it is missing
-	Now      func() time.Time  // the store's clock; nil: time.Now
-	Listener ackstore.Listener // nil: nobody listens
+	Dir      string               // data directory; made if it is missing
+	Now      func() time.Time     // the store's clock; nil: time.Now
+	Elapsed  func() time.Duration // time that no step of the wall clock touches, for tests; nil: what Now's readings tell
+	Listener ackstore.Listener    // nil: nobody listens
 	Logger   zerolog.Logger
 }
 
@@ -35,6 +36,7 @@ type Store struct {
 	broken  atomic.Bool // the last commit failed
 	commits atomic.Uint64
 	boxes   boxes
+	clock   clock // owned by the committer
 
 	memory // owned by the committer
 }

@@ -49,9 +49,9 @@ func cancelled(a *ackstore.Action, by ackstore.Settler, confirmed bool, now time
 // wait sends an action back to its place, to be dispatched at now+delay.
 func wait(a *ackstore.Action, delay time.Duration, now time.Time) {
 	leaveFlight(a)
-	a.State, a.AvailableAt = ackstore.Queued, time.Time{}
+	a.State, a.AvailableAt, a.Delayed = ackstore.Queued, time.Time{}, false
 	if delay > 0 {
-		a.State, a.AvailableAt = ackstore.Scheduled, CeilMilli(now.Add(delay))
+		a.State, a.AvailableAt, a.Delayed = ackstore.Scheduled, CeilMilli(now.Add(delay)), true
 	}
 	expireIfDue(a, now)
 }

@@ -81,6 +81,21 @@ func TestPollLosesNoWakeBetweenClaimAndWait(t *testing.T) {
 	})
 }
 
+func TestPollClaimsWhatCameAtTheVeryEnd(t *testing.T) {
+	for range 10 { // the wake and the end of the wait are there together
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t)
+			s.store.slow = 30 * time.Second
+			s.store.onClaim = func(empty bool) {
+				if empty {
+					s.store.put("m1", "a1")
+				}
+			}
+			require.Equal(t, polled{id: "a1", ok: true, after: time.Minute}, <-s.poll(t.Context(), pollReq("i1", "10.0.0.1:1"), 20*time.Second))
+		})
+	}
+}
+
 func TestAPollThatIsReplacedEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -154,13 +154,19 @@ func TestAContestIsShownUntilAnHourHasPassedWithoutOne(t *testing.T) {
 		require.Equal(t, stream.Contest{Addresses: []string{"10.0.0.1", "10.0.0.2"}, Since: start}, shown)
 		_, contested = s.registry.Contested("m2")
 		require.False(t, contested)
-		time.Sleep(time.Minute)
+		time.Sleep(30 * time.Second)
+		for _, instance := range []string{"i1", "i2"} { // what is over is swept now and then, m1 is not yet
+			other := streamReq(instance, "10.0.0.1:1")
+			other.MachineID = "m2"
+			s.mustSit(other)
+		}
+		time.Sleep(30 * time.Second)
 		_, contested = s.registry.Contested("m1")
 		require.False(t, contested)
 		s.mustSit(streamReq("i3", "10.0.0.3:1"))
 		shown, _ = s.registry.Contested("m1")
 		require.Equal(t, stream.Contest{Addresses: []string{"10.0.0.1", "10.0.0.3"}, Since: time.Now()}, shown)
-		require.EqualValues(t, 3, s.registry.Counts().Contests)
+		require.EqualValues(t, 4, s.registry.Counts().Contests)
 	})
 }
 
@@ -269,6 +275,51 @@ func TestAStreamThatHangsIsCutOffForANewcomer(t *testing.T) {
 	})
 }
 
+// The cut falls between two writes: the next one must not take it back.
+func TestAStreamThatIsCutOffWhileItClaimsDoesNotHangInItsBye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.store.slow = 500 * time.Millisecond
+		old := s.openUnread(streamReq("i1", "10.0.0.1:1"))
+		skipHello(t, old)
+		synctest.Wait() // it claims
+		start := time.Now()
+		fresh := s.open(streamReq("i1", "10.0.0.2:2"))
+		require.Equal(t, 500*time.Millisecond, time.Since(start))
+		require.Error(t, <-old.done)
+		fresh.close()
+	})
+}
+
+func TestAStreamThatIsCutOffBeforeItRunsDoesNotHangInItsHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		old, err := s.registry.Admit(t.Context(), ackstore.Rules{}, streamReq("i1", "10.0.0.1:1"), "")
+		require.NoError(t, err)
+		fresh := s.open(streamReq("i1", "10.0.0.2:2"))
+		w, _ := newWire()
+		start := time.Now()
+		require.Error(t, stream.New(s.config, s.store, s.store.notifier, old, w).Run(t.Context()))
+		require.Zero(t, time.Since(start))
+		fresh.close()
+	})
+}
+
+func TestTheFirstReasonToGoStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		seat, err := s.registry.Admit(t.Context(), ackstore.Rules{}, streamReq("i1", "10.0.0.1:1"), "") // deaf
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.registry.CloseTokens(func(string) bool { return true })
+		require.Error(t, s.registry.CloseAll(ctx, stream.ByeShutdown))
+		reason, _ := seat.Asked()
+		require.Equal(t, stream.ByeRevoked, reason)
+		seat.Leave()
+	})
+}
+
 func TestANewcomerDoesNotWaitForAStoreThatCannotDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -326,6 +377,40 @@ func TestANewcomerDoesNotOvertakeOneThatIsBeingAttached(t *testing.T) {
 		second.actions("a1")
 		require.EqualValues(t, 2, second.seat.Attached().Lease.Epoch, "the last to come fences the others")
 		second.close()
+	})
+}
+
+func TestANewcomerThatIsReplacedDoesNotWaitForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.store.slowJoin = 3 * time.Second
+		errs := make([]chan error, 3)
+		for i := range errs {
+			errs[i] = make(chan error, 1)
+			go func() {
+				_, err := s.sit(streamReq("i1", "10.0.0.1:1"))
+				errs[i] <- err
+			}()
+			time.Sleep(100 * time.Millisecond)
+		}
+		requireRefused(t, stream.ErrReplaced, <-errs[1])
+		require.Empty(t, errs[0], "it is being attached")
+		require.NoError(t, <-errs[0])
+		require.NoError(t, <-errs[2])
+	})
+}
+
+func TestAClientThatGoesWhileItIsAttachedIsDetached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.store.slowJoin = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		seat, err := s.registry.Admit(ctx, ackstore.Rules{}, streamReq("i1", "10.0.0.1:1"), "")
+		require.NoError(t, err, "its lease must be known")
+		w, _ := newWire()
+		require.Error(t, stream.New(s.config, s.store, s.store.notifier, seat, w).Run(ctx))
+		require.Len(t, s.store.detached, len(s.store.attached))
 	})
 }
 

@@ -51,7 +51,7 @@ func newFakeStore() *fakeStore {
 	}
 }
 
-func (f *fakeStore) Attach(_ context.Context, _ ackstore.Rules, reqs []ackstore.AttachReq) ([]ackstore.Attached, error) {
+func (f *fakeStore) Attach(ctx context.Context, _ ackstore.Rules, reqs []ackstore.AttachReq) ([]ackstore.Attached, error) {
 	time.Sleep(f.slowJoin)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +60,7 @@ func (f *fakeStore) Attach(_ context.Context, _ ackstore.Rules, reqs []ackstore.
 	f.attached = append(f.attached, req)
 	f.log = append(f.log, "attach "+req.StreamID)
 	credit := max(req.MaxInFlight, 1)
-	return []ackstore.Attached{{Lease: f.lease(req.MachineID), Credit: credit, OrphanTimeout: time.Minute, InFlight: f.held, Now: time.Now()}}, nil
+	return []ackstore.Attached{{Lease: f.lease(req.MachineID), Credit: credit, OrphanTimeout: time.Minute, InFlight: f.held, Now: time.Now()}}, ctx.Err()
 }
 
 func (f *fakeStore) lease(machineID string) ackstore.Lease {

@@ -1,0 +1,393 @@
+package agentexec_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushd/agentexec"
+	"pushd/agentexec/journal"
+	"pushd/agentexec/task"
+	"pushd/server/api"
+)
+
+// bubble runs a test in a bubble of its own.
+func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newRig(t)) })
+}
+
+func TestAnActionIsReceivedDoneAndAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(7, "a1", 1); w.stay(req) }
+		r.start()
+		require.Equal(t, []string{"a1/1 received", "a1/1 done"}, r.said())
+	})
+}
+
+func TestOwedAcksGoBeforeTheSubscription(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		j, err := journal.Open(r.path)
+		require.NoError(t, err)
+		_, err = j.Receive(task.Action{ActionID: "a1", Delivery: 1, Type: "work"}, "3")
+		require.NoError(t, err)
+		require.NoError(t, j.Begin("a1", "r", time.Now()))
+		require.NoError(t, j.Close())
+		down := true
+		r.refuse = func(*http.Request) int {
+			if down {
+				return 503
+			}
+			return 0
+		}
+		r.start()
+		time.Sleep(30 * time.Second)
+		require.Empty(t, r.seen())
+		down = false
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"a1/1 failed transient agent_restarted"}, r.said())
+		require.Len(t, r.seen(), 1)
+		require.Equal(t, "3", r.seen()[0].last)
+	})
+}
+
+func TestASilentStreamIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(5, "a1", 1); <-req.Context().Done() }
+		r.start()
+		time.Sleep(60 * time.Second)
+		all := r.seen()
+		require.Len(t, all, 2)
+		require.InDelta(t, 37.5+2, (all[1].at - all[0].at).Seconds(), 1, "2.5 heartbeats, then what retry: says")
+		require.Equal(t, "5", all[1].last)
+		require.Equal(t, all[0].id, all[1].id)
+	})
+}
+
+func TestAHeldStreamIsReplacedByPollsAndTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(_ *answer, req *http.Request) { <-req.Context().Done() }
+		polls := 0
+		r.next = func(w *answer, req *http.Request) {
+			if polls++; polls == 2 {
+				_ = json.NewEncoder(w).Encode(task.Action{ActionID: "a1", Delivery: 1, Type: "work", EventID: 9})
+				return
+			}
+			hold, err := time.ParseDuration(req.URL.Query().Get("wait_s") + "s")
+			require.NoError(t, err)
+			linger(req, hold)
+			w.WriteHeader(http.StatusNoContent)
+		}
+		r.start()
+		time.Sleep(9 * time.Second)
+		require.Len(t, r.seen(), 1)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a1/1 received", "a1/1 done"}, r.said())
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.stay(req) }
+		time.Sleep(6 * time.Minute)
+		all := r.seen()
+		require.Equal(t, "/events", all[len(all)-1].path, "and back again")
+		require.Equal(t, "9", all[len(all)-1].last)
+		was := len(all)
+		time.Sleep(time.Hour)
+		require.Len(t, r.seen(), was)
+	})
+}
+
+func TestGoodbyes(t *testing.T) {
+	for name, c := range map[string]struct {
+		events func(w *answer, req *http.Request)
+		refuse int
+		want   []float64
+	}{
+		"shutdown waits as told":       {func(w *answer, _ *http.Request) { w.hello(); w.bye("shutdown", 2300) }, 0, []float64{2.3, 2.3, 2.3}},
+		"replaced waits longer":        {func(w *answer, _ *http.Request) { w.hello(); w.bye("replaced", 0) }, 0, []float64{30, 60, 120, 240}},
+		"a lost contest likewise":      {nil, 409, []float64{30, 60, 120, 240}},
+		"no token":                     {nil, 401, []float64{66, 66, 66}},
+		"no right":                     {nil, 403, []float64{66, 66, 66}},
+		"an end right after the hello": {func(w *answer, _ *http.Request) { w.hello() }, 0, []float64{2, 1, 2, 4, 8, 16, 30, 30}},
+		"a server that fails":          {nil, 500, []float64{0.5, 1, 2, 4, 8, 16, 30, 30}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				if c.events != nil {
+					r.events = c.events
+				}
+				r.refuse = func(req *http.Request) int {
+					if req.URL.Path == "/events" {
+						return c.refuse
+					}
+					return 0
+				}
+				r.start()
+				time.Sleep(10 * time.Minute)
+				gaps := r.gaps()
+				require.Greater(t, len(gaps), len(c.want)-1)
+				require.InDeltaSlice(t, c.want, gaps[:len(c.want)], 0.01)
+			})
+		})
+	}
+}
+
+func TestAHealthyStreamStartsTheBackoffAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) { w.hello(); linger(req, 31*time.Second) }
+		r.start()
+		time.Sleep(3 * time.Minute)
+		require.InDeltaSlice(t, []float64{33, 33, 33, 33, 33}, r.gaps(), 0.01)
+	})
+}
+
+func TestALeapOfTheClockReconnectsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var slept atomic.Int64
+		r.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+		r.start()
+		time.Sleep(time.Minute)
+		require.Len(t, r.seen(), 1)
+		slept.Store(int64(time.Hour))
+		time.Sleep(3 * time.Second)
+		require.Len(t, r.seen(), 2)
+	})
+}
+
+func TestABeatLearnsWhatBecameOfTheStream(t *testing.T) {
+	for reason, want := range map[string]float64{"gone": 32, "replaced": 60} {
+		t.Run(reason, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.beat = func(w *answer, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/problem+json")
+					w.WriteHeader(http.StatusConflict)
+					_ = json.NewEncoder(w).Encode(api.Problem{Status: 409, Reason: reason})
+				}
+				r.start()
+				time.Sleep(70 * time.Second)
+				require.InDelta(t, want, r.gaps()[0], 0.01)
+			})
+		})
+	}
+}
+
+func TestAFrameThatIsCutAnywhereIsNoAction(t *testing.T) {
+	frame := actionFrame(9, "a1", 1)
+	for cut := range len(frame) {
+		bubble(t, func(t *testing.T, r *rig) {
+			w := &worker{}
+			r.deps.Handlers["work"] = w
+			r.events = func(out *answer, _ *http.Request) { out.hello(); out.frame(frame[:cut]) }
+			r.start()
+			time.Sleep(3 * time.Second)
+			require.Empty(t, w.ran(), "cut after %q", frame[:cut])
+			all := r.seen()
+			require.Empty(t, all[len(all)-1].last)
+		})
+	}
+}
+
+func TestACancelStopsTheWork(t *testing.T) {
+	cancel := "event: cancel\ndata: {\"action_id\":\"a1\",\"delivery\":1,\"reason\":\"operator\"}\n\n"
+	t.Run("running", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.deps.Handlers["work"] = &worker{do: untilStopped}
+			r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.frame(cancel); w.stay(req) }
+			r.start()
+			require.Contains(t, r.said(), "a1/1 cancelled")
+		})
+	})
+	t.Run("never here", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.events = func(w *answer, req *http.Request) { w.hello(); w.frame(cancel); w.stay(req) }
+			r.start()
+			require.Equal(t, []string{"a1/1 cancelled"}, r.said())
+		})
+	})
+	t.Run("told in an ack's answer", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.deps.Handlers["work"] = &worker{do: untilStopped}
+			r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
+			judge := r.judge
+			r.judge = func(a api.Ack) api.Acked {
+				answer := judge(a)
+				answer.Cancel = a.Status == "received"
+				return answer
+			}
+			r.start()
+			require.Equal(t, []string{"a1/1 received", "a1/1 cancelled"}, r.said())
+		})
+	})
+	t.Run("waiting for a place", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			w := &worker{do: untilStopped}
+			r.deps.Handlers["work"] = w
+			r.events = func(w *answer, req *http.Request) {
+				w.hello()
+				w.action(1, "a0", 1)
+				w.action(2, "a1", 1)
+				w.frame(cancel)
+				w.stay(req)
+			}
+			r.start()
+			require.Contains(t, r.said(), "a1/1 cancelled")
+			require.Equal(t, []string{"a0"}, w.ran())
+		})
+	})
+}
+
+func TestNothingIsDoneTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		w := &worker{}
+		r.deps.Handlers["work"] = w
+		delivery := 0
+		r.events = func(out *answer, req *http.Request) {
+			delivery++
+			out.hello()
+			out.action(delivery, "a1", delivery, `,"resent_count":1`)
+			if delivery < 4 {
+				return
+			}
+			out.stay(req)
+		}
+		r.start()
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a1"}, w.ran())
+		require.Equal(t, "a1/4 done", r.said()[len(r.said())-1])
+		r.end()
+		delivery = 8
+		r.start() // a new agent remembers
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"a1"}, w.ran())
+		require.Equal(t, "a1/9 done", r.said()[len(r.said())-1])
+	})
+}
+
+func TestAnUnknownTypeFailsForGood(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers = map[string]agentexec.Handler{"other": &worker{}, "b": &worker{}}
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
+		r.start()
+		require.Contains(t, r.said(), "a1/1 failed permanent unknown_type")
+		require.Contains(t, r.acks[1].Error.Message, "b, other")
+	})
+}
+
+func TestAPreflightThatFailsKeepsWorkAway(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var broken atomic.Bool
+		broken.Store(true)
+		w := &worker{ready: func() error {
+			if broken.Load() {
+				return errors.New("claude not found")
+			}
+			return nil
+		}}
+		r.deps.Handlers["work"] = w
+		r.events = func(out *answer, req *http.Request) { out.hello(); out.action(1, "a1", 1); out.stay(req) }
+		r.start()
+		require.Contains(t, r.said(), "a1/1 released")
+		require.Equal(t, []any{float64(0)}, r.credit)
+		broken.Store(false)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []any{float64(0), nil}, r.credit)
+		require.Empty(t, w.ran())
+	})
+}
+
+func TestTheEndGivesRunningWorkItsTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		needs time.Duration
+		want  string
+	}{
+		"enough":  {20 * time.Second, "a0/1 done"},
+		"too few": {time.Hour, "a0/1 failed transient agent_stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				w := &worker{do: func(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict {
+					select {
+					case <-time.After(c.needs):
+						return done()
+					case <-ctx.Done():
+						return untilStopped(ctx, job, pulse)
+					}
+				}}
+				r.deps.Handlers["work"] = w
+				r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a0", 1); w.action(2, "a1", 1); w.stay(req) }
+				r.start()
+				time.Sleep(time.Second)
+				r.end()
+				said := r.said()
+				require.Contains(t, said, c.want)
+				require.Contains(t, said, "a1/1 released")
+				require.Equal(t, []string{"a0"}, w.ran())
+				require.Equal(t, []any{float64(0), nil}, r.credit, "given back")
+			})
+		})
+	}
+}
+
+func TestWorkingAcksFollowThePulse(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers["work"] = &worker{do: func(ctx context.Context, _ task.Job, pulse *task.Pulse) task.Verdict {
+			for range 60 {
+				pulse.Bump(time.Now())
+				time.Sleep(time.Second)
+			}
+			time.Sleep(10 * time.Minute)
+			pulse.Vouch(true)
+			time.Sleep(time.Minute)
+			return done()
+		}}
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
+		r.start()
+		count := func() (n int) {
+			for _, text := range r.said() {
+				if text == "a1/1 working" {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(60 * time.Second)
+		require.InDelta(t, 6, count(), 1)
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 6, count(), 1, "what hangs says nothing")
+		time.Sleep(2 * time.Minute)
+		require.InDelta(t, 12, count(), 2, "an open tool is vouched for")
+		require.Equal(t, "a1/1 done", r.said()[len(r.said())-1])
+	})
+}
+
+func TestAHundredDropsLeaveNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) { w.hello(); linger(req, 31*time.Second) }
+		r.start()
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		was := runtime.NumGoroutine()
+		time.Sleep(100 * time.Minute)
+		synctest.Wait()
+		require.Greater(t, len(r.seen()), 100)
+		require.InDelta(t, was, runtime.NumGoroutine(), 3)
+	})
+}
+
+// The hello lists what this agent has forgotten: it says so.
+func TestWhatTheServerCountsAndWeDoNotKnowIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) {
+			w.hello(`"in_flight":[{"action_id":"x","delivery":3}]`)
+			w.stay(req)
+		}
+		r.start()
+		require.Equal(t, []string{"x/3 failed transient agent_restarted"}, r.said())
+	})
+}

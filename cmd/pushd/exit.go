@@ -90,7 +90,7 @@ func refusal(e *api.Error) (code int, next string) {
 func report(term *terminal, asJSON bool, err error) int {
 	code, text, next := verdict(err)
 	switch {
-	case code == exitOK:
+	case code == exitOK, code == exitInterrupted: // whoever interrupted knows
 	case asJSON:
 		var refused *api.Error
 		problem := api.Problem{Type: "about:blank", Title: "pushctl", Detail: text}
@@ -98,7 +98,6 @@ func report(term *terminal, asJSON bool, err error) int {
 			problem = refused.Problem
 		}
 		_ = json.NewEncoder(term.err).Encode(problem) // nobody is left to tell
-	case code == exitInterrupted:
 	case next != "":
 		term.say("pushctl: %s; %s", text, next)
 	default:

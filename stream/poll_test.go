@@ -85,13 +85,13 @@ func TestPollClaimsWhatCameAtTheVeryEnd(t *testing.T) {
 	for range 10 { // the wake and the end of the wait are there together
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t)
-			s.store.slow = 30 * time.Second
+			s.store.slow = 9 * time.Second
 			s.store.onClaim = func(empty bool) {
 				if empty {
 					s.store.put("m1", "a1")
 				}
 			}
-			require.Equal(t, polled{id: "a1", ok: true, after: time.Minute}, <-s.poll(t.Context(), pollReq("i1", "10.0.0.1:1"), 20*time.Second))
+			require.Equal(t, polled{id: "a1", ok: true, after: 18 * time.Second}, <-s.poll(t.Context(), pollReq("i1", "10.0.0.1:1"), 5*time.Second))
 		})
 	}
 }

@@ -249,6 +249,22 @@ var ackChecks = []check{
 		r.answers(ackstore.Accepted, working("a1"))
 		r.done("a1")
 	}},
+	{"a done and a sweep meet at the deadline: nothing is sent after the done", func(r *rig) {
+		l := r.attach()
+		for i := range 40 {
+			id := fmt.Sprint("a", i)
+			r.push(action(id, resends(1)))
+			l.again(id, 1)
+			l.quiet()
+			r.clock.add(r.rules.OrphanTimeout)
+			var wait sync.WaitGroup
+			wait.Go(func() { _, _ = r.store.Settle(ctx, r.rules, []ackstore.Ack{done(id, delivery(1))}) })
+			wait.Go(func() { _, _ = r.store.Sweep(ctx, r.rules, 64) })
+			wait.Wait()
+			l.quiet()
+			require.Equal(r, []any{ackstore.Done, 0}, []any{r.get(id).State, r.get(id).Attempts})
+		}
+	}},
 	{"an ack repeated leaves the store as one did", func(r *rig) {
 		for _, c := range []struct {
 			id  string

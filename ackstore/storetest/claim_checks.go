@@ -167,6 +167,40 @@ var claimChecks = []check{
 		l.expect("a1")
 	}},
 	{"credit holds under many callers at once", creditUnderLoad},
+	{"many claims of one lease at a time hand over each dispatch once", func(r *rig) {
+		const total = 200
+		l := r.attach(room(total))
+		for i := range total {
+			r.push(action(fmt.Sprint("a", i)))
+		}
+		var wait sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[string]int{}
+		for range 16 {
+			wait.Go(func() {
+				for range total {
+					got, err := r.store.Claim(ctx, r.rules, []ackstore.ClaimReq{{Lease: l.lease, Max: 3}})
+					if err != nil || len(got[0].Dispatches) == 0 {
+						return
+					}
+					mu.Lock()
+					for _, d := range got[0].Dispatches {
+						seen[d.ActionID]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wait.Wait()
+		for id, n := range seen {
+			require.Equal(r, 1, n, "%s is handed over once", id)
+		}
+		for _, id := range idsOf(l.take()) {
+			require.NotContains(r, seen, id)
+			seen[id]++
+		}
+		require.Len(r, seen, total)
+	}},
 }
 
 // creditUnderLoad races pushes, claims and acks, and looks at what is out.

@@ -76,6 +76,8 @@ type world struct {
 	events map[string]uint64 // highest event id on the wire, by machine
 	births int               // instances so far
 
+	credits credits
+
 	step      stepKind
 	prev, cur snapshot
 	forgotten map[string]bool // past retention
@@ -92,7 +94,7 @@ type snapshot struct {
 func newWorld(host testing.TB, t *rapid.T, open Factory) *world {
 	w := &world{
 		rig: newRig(host, t, open), things: map[string]*thing{}, lines: map[string]*line{},
-		names: map[string]string{}, events: map[string]uint64{}, forgotten: map[string]bool{},
+		names: map[string]string{}, credits: newCredits(), events: map[string]uint64{}, forgotten: map[string]bool{},
 	}
 	w.rules.OrphanTimeout, w.rules.PollOrphanTimeout = 10*time.Second, 20*time.Second
 	w.rules.InactivityTimeout, w.rules.Ceiling = 40*time.Second, 200*time.Second

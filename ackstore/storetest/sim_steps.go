@@ -32,8 +32,21 @@ func (w *world) stepPush(t *rapid.T) {
 	w.begin("push", id)
 	got := w.push(a)[0]
 	require.False(w, got.Duplicate)
+	w.asPushed(a)
 	w.ids = append(w.ids, id)
 	w.things[id] = &thing{pushed: a, sends: map[int]ackstore.Dispatch{}, acked: map[int]bool{}, vague: map[int]bool{}, verdicts: map[int]ackstore.Verb{}}
+}
+
+// asPushed wants the store to keep what it was given.
+func (w *world) asPushed(a ackstore.NewAction) {
+	w.Helper()
+	rec, now := w.get(a.ActionID), w.clock.now()
+	require.Equal(w, []any{a.SessionID, a.ReplayID, a.Target, a.Priority, a.Guarantee, a.OnDead, a.MaxResends, a.MaxAttempts, a.TransientMaxAttempts},
+		[]any{rec.SessionID, rec.ReplayID, rec.Target, rec.Priority, rec.Guarantee, rec.OnDead, rec.MaxResends, rec.MaxAttempts, rec.TransientMaxAttempts})
+	require.Equal(w, a.TTL == 0, rec.ExpiresAt.IsZero(), "expires_at of %s", a.ActionID)
+	require.True(w, a.TTL == 0 || rec.ExpiresAt.Equal(now.Add(a.TTL)), "expires_at of %s", a.ActionID)
+	require.Equal(w, a.Delay > 0, rec.State == ackstore.Scheduled, "%s is %s", a.ActionID, rec.State)
+	require.True(w, a.Delay == 0 || rec.AvailableAt.Equal(now.Add(a.Delay)), "available_at of %s", a.ActionID)
 }
 
 // stepPushAgain repeats a push, as it was or with other content.
@@ -71,7 +84,8 @@ func (w *world) stepReturn(t *rapid.T) {
 }
 
 func (w *world) subscribe(t *rapid.T, m, instance string) {
-	subs := []sub{on(m), as(instance), room(oneOf(t, "room", 0, 1, 2, 5, 5))}
+	most := oneOf(t, "room", 0, 1, 2, 5, 5)
+	subs := []sub{on(m), as(instance), room(most)}
 	known := uint64(0)
 	if w.hasMachine(m) {
 		known = w.machine(m).LastEventID
@@ -98,6 +112,8 @@ func (w *world) subscribe(t *rapid.T, m, instance string) {
 	before := w.look()
 	l := w.attach(subs...)
 	l.last = 0 // the wire's own rule looks at event ids
+	w.credits.subscribed(m, w.names[m], instance, most)
+	w.credits.inForce(w, m, l.hello.Credit)
 	w.lines[m], w.names[m] = l, instance
 	if poll {
 		w.vaguely(m)
@@ -194,17 +210,18 @@ func (w *world) stepHold(t *rapid.T) {
 	if oneOf(t, "until", false, true) {
 		words = append(words, until(w.clock.now().Add(10*time.Second)))
 	}
-	switch oneOf(t, "scope", ackstore.OfMachine, ackstore.OfSession, ackstore.OfReplay) {
+	scope, id := oneOf(t, "scope", ackstore.OfMachine, ackstore.OfSession, ackstore.OfReplay), "r1"
+	switch scope {
 	case ackstore.OfMachine:
-		w.hold(ackstore.OfMachine, oneOf(t, "machine", machinesOfSim...), words...)
+		id = oneOf(t, "machine", machinesOfSim...)
 	case ackstore.OfSession:
+		id = oneOf(t, "session", "s1", "s2")
 		if oneOf(t, "here", false, true) {
 			words = append(words, onMachine("m1"))
 		}
-		w.hold(ackstore.OfSession, oneOf(t, "session", "s1", "s2"), words...)
-	case ackstore.OfReplay:
-		w.hold(ackstore.OfReplay, "r1", words...)
 	}
+	w.hold(scope, id, words...)
+	require.Contains(w, w.causes(scope, id), ackstore.HeldByOperator, "what an operator paused is shown")
 }
 
 func (w *world) stepResume(t *rapid.T) {
@@ -229,11 +246,18 @@ func (w *world) stepCredit(t *rapid.T) {
 	w.begin("credit", "")
 	most := oneOf(t, "most", 0, 1, 3)
 	operator := oneOf(t, "operator", false, true)
+	m := oneOf(t, "machine", machinesOfSim...)
 	if operator && oneOf(t, "lift", false, true) {
-		w.credit(oneOf(t, "machine", machinesOfSim...), nil, true)
+		w.credits.operator[m] = nil
+		w.credits.inForce(w, m, w.credit(m, nil, true).Credit)
 		return
 	}
-	w.credit(oneOf(t, "machine", machinesOfSim...), &most, operator)
+	if operator {
+		w.credits.operator[m] = &most
+	} else {
+		w.credits.patched[m], w.credits.own[m] = true, most
+	}
+	w.credits.inForce(w, m, w.credit(m, &most, operator).Credit)
 }
 
 func (w *world) stepCrash(*rapid.T) {

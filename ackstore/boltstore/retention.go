@@ -21,7 +21,11 @@ func (w *sweep) retention() {
 
 func (w *sweep) retire(class byte, before time.Time) {
 	t := w.t
-	for n := 0; n < retireMost && w.left > 0; n++ {
+	for n := 0; w.left > 0; n++ {
+		if n == retireMost {
+			w.rest = true // the rest in a commit of its own, so that others come between
+			return
+		}
 		key, id := t.bucket(bucketEnded).Cursor().Seek([]byte{class})
 		if key == nil || key[0] != class || time.UnixMilli(int64(ordOf(key[1:]))).After(before) {
 			return

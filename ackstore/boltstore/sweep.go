@@ -22,7 +22,7 @@ func (s *Store) Sweep(ctx context.Context, r ackstore.Rules, limit int) (ackstor
 		w.breakers()
 		w.retention()
 		done = w.done
-		done.More = w.left <= 0
+		done.More = w.left <= 0 || w.rest
 	})
 	return done, err
 }
@@ -31,6 +31,7 @@ func (s *Store) Sweep(ctx context.Context, r ackstore.Rules, limit int) (ackstor
 type sweep struct {
 	t    *tx
 	left int
+	rest bool // of retention
 	done ackstore.Swept
 }
 

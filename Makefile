@@ -17,7 +17,7 @@ CONFORMANCE ?= ../shared/conformance
 CONFORMANCE_GROUPS ?= ^Test(Reader|Push|Events|Reconnect|Watchdog|Acks|Poll|Ordering|DeadClient|Durability|Auth|LimitsAndBadInput|Shutdown)$$
 TOOLS := $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test lint lint-more fuzz bench bench-compare conformance clean test-needs
+.PHONY: help build run test vet lint lint-more fuzz bench bench-compare conformance clean test-needs
 
 help: ## tell what there is
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,13 +46,16 @@ test-needs:
 			|| echo "could not install$$missing; their tests will skip"; \
 	fi
 
-lint: ## vet, gofmt and go fix find nothing
+vet: ## vet and gofmt find nothing
 	$(GO) vet $(PKGS)
 	@unformatted="$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l)"; \
 	[ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	@echo "vet and gofmt: nothing found"
+
+lint: vet ## the same, and go fix has nothing to modernise
 	@fixes="$$($(GO) fix -diff $(PKGS) 2>&1 || true)"; \
 	[ -z "$$fixes" ] || { echo "go fix has something to say:"; echo "$$fixes"; exit 1; }
-	@echo "lint: nothing found"
+	@echo "go fix: nothing found"
 
 lint-more: lint ## the same with gofumpt and staticcheck
 	@unformatted="$$(git ls-files -co --exclude-standard '*.go' | xargs -r $(TOOLS) gofumpt -l)"; \

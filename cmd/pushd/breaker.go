@@ -55,8 +55,7 @@ func closeBreakerCommand(sh *shell) *cobra.Command {
 				if err := c.CloseBreaker(ctx, machine, target); err != nil {
 					return err
 				}
-				sh.say("closed")
-				return nil
+				return sh.confirmDone(api.Breaker{MachineID: machine, Target: target, State: "closed"}, "closed")
 			})
 		},
 	}

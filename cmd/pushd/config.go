@@ -42,7 +42,7 @@ func (f *settingFlags) load(sh *shell) (*settings.Loaded, error) {
 		return nil, err
 	}
 	for _, name := range loaded.Unknown {
-		sh.say("pushctl: %s is set and is no setting; `pushctl config show` lists them", name)
+		sh.say("%s: %s is set and is no setting; `pushctl config show` lists them", sh.name, name)
 	}
 	return loaded, nil
 }
@@ -70,8 +70,7 @@ func configCommand(sh *shell) *cobra.Command {
 			if _, err := settings.Load(settings.Sources{File: given[0]}); err != nil {
 				return err
 			}
-			sh.say("%s is fine", given[0])
-			return nil
+			return sh.confirmDone(map[string]any{"file": given[0], "fine": true}, "%s is fine", given[0])
 		},
 	}
 	return group(&cobra.Command{Use: "config", Short: "Show and check the settings of the service"}, show, check)

@@ -93,15 +93,15 @@ func report(term *terminal, asJSON bool, err error) int {
 	case code == exitOK, code == exitInterrupted: // whoever interrupted knows
 	case asJSON:
 		var refused *api.Error
-		problem := api.Problem{Type: "about:blank", Title: "pushctl", Detail: text}
+		problem := api.Problem{Type: "about:blank", Title: term.name, Detail: text}
 		if errors.As(err, &refused) {
 			problem = refused.Problem
 		}
 		_ = json.NewEncoder(term.err).Encode(problem) // nobody is left to tell
 	case next != "":
-		term.say("pushctl: %s; %s", text, next)
+		term.say("%s: %s; %s", term.name, text, next)
 	default:
-		term.say("pushctl: %s", text)
+		term.say("%s: %s", term.name, text)
 	}
 	return code
 }

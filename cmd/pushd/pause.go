@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,7 @@ resumed. What is in flight goes on, and its acks are taken.`,
 				if err := c.Pause(ctx, kind, given[1], p); err != nil {
 					return err
 				}
-				sh.say("%s %s is paused; `pushctl resume %s %s` lets it go", given[0], given[1], given[0], given[1])
-				return nil
+				return sh.tellHeld(ctx, c, kind, given[1], fmt.Sprintf("%s %s is paused; `pushctl resume %s %s` lets it go", given[0], given[1], given[0], given[1]))
 			})
 		},
 	}
@@ -69,11 +69,29 @@ func resumeCommand(sh *shell) *cobra.Command {
 				if err := c.Resume(ctx, kind, given[1]); err != nil {
 					return err
 				}
-				sh.say("%s %s goes on", given[0], given[1])
-				return nil
+				return sh.tellHeld(ctx, c, kind, given[1], given[0]+" "+given[1]+" goes on")
 			})
 		},
 	}
+}
+
+// tellHeld says what was done; with -o json it prints the thing as it is now.
+func (sh *shell) tellHeld(ctx context.Context, c *api.Client, kind, id, sentence string) error {
+	if sh.output != "json" {
+		sh.say("%s", sentence)
+		return nil
+	}
+	var thing any
+	var err error
+	if kind == api.Machines {
+		thing, err = c.Machine(ctx, id)
+	} else {
+		thing, err = c.Label(ctx, kind, id)
+	}
+	if err != nil {
+		return err
+	}
+	return sh.emit(thing, nil)
 }
 
 // instant reads a moment: a duration from now, or a time.

@@ -32,6 +32,12 @@ func (sh *shell) emit(v any, table func(w io.Writer)) error {
 	return err
 }
 
+// confirmDone tells that an act without data of its own was done: v for machines,
+// a sentence for people.
+func (sh *shell) confirmDone(v any, format string, values ...any) error {
+	return sh.emit(v, func(io.Writer) { sh.say(format, values...) })
+}
+
 // line prints v as one line of JSON.
 func (sh *shell) line(v any) error {
 	raw, err := api.Marshal(v)

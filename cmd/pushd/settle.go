@@ -129,7 +129,7 @@ func (sh *shell) actOn(cmd *cobra.Command, ids []string, verb string, one actOne
 			r, err := one(c, ctx, id)
 			switch {
 			case err != nil && len(ids) > 1:
-				sh.say("pushctl: %s %s: %v", verb, id, err)
+				sh.say("%s: %s %s: %v", sh.name, verb, id, err)
 				failed = errors.Join(failed, err)
 			case err != nil:
 				return err

@@ -15,6 +15,7 @@ type terminal struct {
 	in       io.Reader
 	out, err io.Writer
 	environ  []string
+	name     string // under which we were called: pushctl or pushd
 }
 
 // getenv is os.Getenv over what the terminal was given.

@@ -47,8 +47,7 @@ func tokenCommand(sh *shell) *cobra.Command {
 				if err := k.DropToken(ctx, given[0]); err != nil {
 					return err
 				}
-				sh.say("%s is revoked", given[0])
-				return nil
+				return sh.confirmDone(map[string]any{"id": given[0], "revoked": true}, "%s is revoked", given[0])
 			})
 		},
 	}

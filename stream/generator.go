@@ -69,7 +69,7 @@ type claimer interface {
 
 // Generator writes one stream. The goroutine that runs it owns the socket.
 type Generator struct {
-	Config
+	config   Config
 	store    claimer
 	notifier *Notifier
 	seat     *Seat
@@ -85,7 +85,7 @@ type Generator struct {
 // be set (http.ResponseController).
 func New(c Config, store claimer, n *Notifier, seat *Seat, w http.ResponseWriter) *Generator {
 	c = c.withDefaults()
-	return &Generator{Config: c, store: store, notifier: n, seat: seat, socket: newSocket(w, c.WriteTimeout)}
+	return &Generator{config: c, store: store, notifier: n, seat: seat, socket: newSocket(w, c.WriteTimeout)}
 }
 
 // SetHeaders sets the headers of an event stream: nothing on the way may keep
@@ -104,7 +104,7 @@ func (g *Generator) Run(ctx context.Context) error {
 	wake, stop := g.notifier.Subscribe(g.seat.req.MachineID)
 	defer stop()
 	g.wake = wake
-	g.beat = time.NewTicker(g.Heartbeat)
+	g.beat = time.NewTicker(g.config.Heartbeat)
 	defer g.beat.Stop()
 	g.age = time.NewTimer(g.maxAge())
 	defer g.age.Stop()
@@ -197,15 +197,16 @@ func (g *Generator) next(ctx context.Context, more bool) step {
 // when nothing was left: the store has parked the lease, and its next commit for
 // this machine wakes us.
 func (g *Generator) hand(ctx context.Context) (more bool, err error) {
-	got, err := claimNow(ctx, g.store, g.seat, g.Batch)
+	got, err := claimNow(ctx, g.store, g.seat, g.config.Batch)
 	if err != nil {
 		if errors.Is(err, ackstore.ErrFenced) {
 			return false, err
 		}
-		g.Tally.StoreErrors.Add(1)
+		g.config.Tally.StoreErrors.Add(1)
 		if !errors.Is(err, ackstore.ErrUnavailable) {
 			return false, fmt.Errorf("stream: claim: %w", err)
 		}
+		g.config.Log.Debug().Err(err).Str("machine_id", g.seat.req.MachineID).Msg("stream cannot claim; it asks again")
 		g.storePause.Reset(claimPause)
 		return false, nil
 	}
@@ -240,7 +241,7 @@ func (g *Generator) dispatch(ctx context.Context, due []ackstore.Dispatch) error
 			g.giveBack(due[i:])
 			return err
 		}
-		g.Tally.Actions.Add(1)
+		g.config.Tally.Actions.Add(1)
 	}
 	return nil
 }
@@ -249,14 +250,14 @@ func (g *Generator) giveBack(due []ackstore.Dispatch) {
 	for _, d := range due {
 		g.seat.Return(d)
 	}
-	g.Tally.Unwritten.Add(uint64(len(due)))
+	g.config.Tally.Unwritten.Add(uint64(len(due)))
 }
 
 func (g *Generator) hello() error {
 	a := g.seat.Attached()
 	g.frame = AppendHello(g.frame[:0], Hello{
-		Retry: g.retry(), MachineID: g.seat.req.MachineID, StreamID: g.seat.StreamID(), Now: g.Now(),
-		Heartbeat: g.Heartbeat, Credit: a.Credit, OrphanTimeout: a.OrphanTimeout, InFlight: a.InFlight,
+		Retry: g.retry(), MachineID: g.seat.req.MachineID, StreamID: g.seat.StreamID(), Now: g.config.Now(),
+		Heartbeat: g.config.Heartbeat, Credit: a.Credit, OrphanTimeout: a.OrphanTimeout, InFlight: a.InFlight,
 	})
 	if _, err := g.send(); err != nil {
 		return err
@@ -276,16 +277,16 @@ func (g *Generator) cancel(c ackstore.CancelNote) error {
 	if _, err := g.send(); err != nil {
 		return err
 	}
-	g.Tally.Cancels.Add(1)
+	g.config.Tally.Cancels.Add(1)
 	return nil
 }
 
 func (g *Generator) heartbeat() error {
-	g.frame = AppendHeartbeat(g.frame[:0], g.Now())
+	g.frame = AppendHeartbeat(g.frame[:0], g.config.Now())
 	if _, err := g.send(); err != nil {
 		return err
 	}
-	g.Tally.Heartbeats.Add(1)
+	g.config.Tally.Heartbeats.Add(1)
 	return g.flush()
 }
 
@@ -294,13 +295,13 @@ func (g *Generator) bye(reason Reason, address string) error {
 	if _, err := g.send(); err != nil {
 		return err
 	}
-	g.Tally.Byes.Add(1)
+	g.config.Tally.Byes.Add(1)
 	return g.flush()
 }
 
 func (g *Generator) send() (n int, err error) {
 	n, err = g.socket.write(g.frame)
-	g.Tally.Bytes.Add(uint64(n))
+	g.config.Tally.Bytes.Add(uint64(n))
 	return n, err
 }
 
@@ -315,22 +316,22 @@ func (g *Generator) flush() error {
 // retry is what a client is told to wait: spread, so that a fleet does not
 // return in one instant, and short enough to be back within disconnect_grace.
 func (g *Generator) retry() time.Duration {
-	high := min(g.DisconnectGrace/graceToHigh, longestWait)
+	high := min(g.config.DisconnectGrace/graceToHigh, longestWait)
 	low := high * graceToHigh / graceToLow
-	return max(between(g.Random, low, high), time.Millisecond)
+	return max(between(g.config.Random, low, high), time.Millisecond)
 }
 
 func (g *Generator) maxAge() time.Duration {
-	if g.MaxAge <= 0 {
+	if g.config.MaxAge <= 0 {
 		return never
 	}
-	return between(g.Random, g.MaxAge-g.MaxAge/ageSpread, g.MaxAge+g.MaxAge/ageSpread)
+	return between(g.config.Random, g.config.MaxAge-g.config.MaxAge/ageSpread, g.config.MaxAge+g.config.MaxAge/ageSpread)
 }
 
 func (g *Generator) countFailure(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		g.Tally.WriteTimeouts.Add(1)
+		g.config.Tally.WriteTimeouts.Add(1)
 	} else {
-		g.Tally.WriteErrors.Add(1)
+		g.config.Tally.WriteErrors.Add(1)
 	}
 }

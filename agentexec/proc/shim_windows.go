@@ -1,0 +1,42 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// sameName compares names of variables.
+func sameName(a, b string) bool { return strings.EqualFold(a, b) }
+
+// Shim resolves a batch file to the program behind it.
+func Shim(path string) (argv []string, message string) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".cmd", ".bat":
+	case ".ps1":
+		return nil, path + " is a PowerShell script: use a handler of kind powershell"
+	default:
+		return []string{path}, ""
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err.Error()
+	}
+	argv, ok := parseShim(string(raw), filepath.Dir(path), func(p string) bool {
+		info, err := os.Stat(p)
+		return err == nil && !info.IsDir()
+	})
+	if !ok {
+		return nil, path + " is a batch file, and cmd.exe would read its arguments as commands; name the program itself"
+	}
+	if argv[0] == "node" {
+		node, err := exec.LookPath("node")
+		if err != nil && !errors.Is(err, exec.ErrDot) {
+			return nil, path + " needs node, which is not found"
+		}
+		argv[0] = node
+	}
+	return argv, ""
+}

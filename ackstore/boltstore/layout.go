@@ -35,6 +35,7 @@ var (
 var buckets = [][]byte{
 	bucketMeta, bucketActions, bucketBodies, bucketResults, bucketIDs, bucketLanes, bucketLoose, bucketOpen,
 	bucketTimes, bucketEnded, bucketTags, bucketMachines, bucketLabels, bucketHolds, bucketBreakers, bucketTokens,
+	bucketInbox, bucketInboxBodies, bucketInboxKeys, bucketInboxRoutes, bucketEnds, bucketOutbox,
 }
 
 // growing are the buckets whose keys only grow: their pages can be packed.

@@ -25,6 +25,7 @@ func (t *tx) change(r *rec, f func(a *ackstore.Action) ledger.Effect) ledger.Eff
 	t.write(r, &old)
 	t.retell(r, &old)
 	t.endings(r, &old)
+	t.note(r, &old)
 	if e.Tell {
 		t.tell(r.m, ackstore.CancelNote{ActionID: r.a.ID, Delivery: r.a.Delivery, Reason: e.TellReason})
 	}

@@ -38,7 +38,8 @@ type Store struct {
 	boxes   boxes
 	clock   clock // owned by the committer
 
-	memory // owned by the committer
+	following []ackstore.Following // owned by the committer
+	memory                         // owned by the committer
 }
 
 var _ ackstore.Store = (*Store)(nil)

@@ -1,0 +1,9 @@
+package boltstore_test
+
+import (
+	"testing"
+
+	"pushd/ackstore/storetest"
+)
+
+func TestInbox(t *testing.T) { storetest.RunInbox(t, open) }

@@ -28,11 +28,14 @@ func visitOf(r *http.Request) *visit {
 
 // ServeHTTP is the outermost layer: it counts, recovers and logs.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
-	defer s.requests.Done()
+	s.requests.enter()
+	defer s.requests.leave()
 	v := &visit{id: fmt.Sprintf("%s-%d", s.boot, s.serial.Add(1))}
 	m := &meter{ResponseWriter: w}
 	m.Header().Set("X-Request-Id", v.id)
+	// The deadline of the answer before this one on its connection may be past, and
+	// would fail what net/http writes by itself: 100 Continue.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	began := time.Now()
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	defer func() {

@@ -11,56 +11,58 @@ import (
 	"pushd/server/api"
 )
 
+var refusals = []struct {
+	status                     int
+	method, path, body, header string
+}{
+	{404, "GET", "/nothing", "", ""},
+	{404, "GET", "/v1/actions/none", "", ""},
+	{404, "GET", "/v1/actions/a%20b", "", ""},
+	{404, "GET", "/v1/machines/none", "", ""},
+	{404, "GET", "/v1/sessions/none", "", ""},
+	{404, "POST", "/v1/actions/none/cancel", "{}", ""},
+	{404, "DELETE", "/v1/tokens/none", "", ""},
+	{404, "POST", "/webhooks/none", "{}", ""},
+	{405, "PUT", "/v1/actions", "{}", ""},
+	{405, "GET", "/acks", "", ""},
+	{406, "GET", "/events?machine_id=m1", "", "Accept: application/json"},
+	{406, "GET", "/events?machine_id=m1", "", "Accept: text/event-stream;q=0, text/html"},
+	{406, "GET", "/v1/feed", "", "Accept: text/html"},
+	{409, "POST", "/v1/actions/a1/redrive", "{}", ""},
+	{409, "DELETE", "/v1/machines/m1", "", ""},
+	{415, "POST", "/v1/actions", "{}", "Content-Type: text/plain"},
+	{415, "POST", "/acks", "{}", "Content-Type: "},
+	{415, "POST", "/acks", "{}", "Content-Type: application/json; charset=latin1"},
+	{400, "GET", "/v1/actions?limit=0", "", ""},
+	{400, "GET", "/v1/actions?limit=1&limit=2", "", ""},
+	{400, "GET", "/v1/actions?label=team", "", ""},
+	{400, "GET", "/v1/actions?cursor=!!", "", ""},
+	{400, "GET", "/v1/machines?cursor=!!", "", ""},
+	{400, "GET", "/v1/actions?%zz=1", "", ""},
+	{400, "GET", "/events", "", ""},
+	{400, "GET", "/events?machine_id=pool:a", "", ""},
+	{400, "GET", "/events?machine_id=m1&orphan_timeout_s=0", "", ""},
+	{400, "GET", "/next?machine_id=m1&wait_s=0x1", "", ""},
+	{400, "POST", "/next?machine_id=m1", `{"x":1}`, ""},
+	{400, "PATCH", "/v1/machines/m1", `{}`, ""},
+	{400, "PATCH", "/v1/machines/pool:a", `{"max_in_flight":1}`, ""},
+	{400, "POST", "/v1/cancel", `{"dry_run":true}`, ""},
+	{400, "POST", "/v1/cancel", `{"state":"lost"}`, ""},
+	{400, "POST", "/v1/breakers/close", `{"target":"claude"}`, ""},
+	{400, "POST", "/v1/machines/m1/pause", `{"until":"2020-01-01T00:00:00Z"}`, ""},
+	{400, "POST", "/v1/machines/m1/pause", `{"machine_id":"m2"}`, ""},
+	{400, "POST", "/v1/tokens", `{"name":"x","scopes":["agent"]}`, ""},
+	{400, "POST", "/v1/tokens", `{"name":"x","scopes":["push:["]}`, ""},
+	{400, "POST", "/v1/tokens", `{"name":"x","scopes":["read"],"expires_at":"2020-01-01T00:00:00Z"}`, ""},
+	{400, "POST", "/v1/actions/a1/resolve", `{"as":"lost"}`, ""},
+	{400, "POST", "/v1/actions/a1/cancel", `{"note":"x"}`, ""},
+}
+
 func TestEveryRefusalIsAWholeProblem(t *testing.T) {
 	t.Parallel()
 	r := start(t, options{})
 	r.want(201, "POST", "/v1/actions", push("a1", "m1"), nil)
-	for _, c := range []struct {
-		status                     int
-		method, path, body, header string
-	}{
-		{404, "GET", "/nothing", "", ""},
-		{404, "GET", "/v1/actions/none", "", ""},
-		{404, "GET", "/v1/actions/a%20b", "", ""},
-		{404, "GET", "/v1/machines/none", "", ""},
-		{404, "GET", "/v1/sessions/none", "", ""},
-		{404, "POST", "/v1/actions/none/cancel", "{}", ""},
-		{404, "DELETE", "/v1/tokens/none", "", ""},
-		{404, "POST", "/webhooks/none", "{}", ""},
-		{405, "PUT", "/v1/actions", "{}", ""},
-		{405, "GET", "/acks", "", ""},
-		{406, "GET", "/events?machine_id=m1", "", "Accept: application/json"},
-		{406, "GET", "/events?machine_id=m1", "", "Accept: text/event-stream;q=0, text/html"},
-		{406, "GET", "/v1/feed", "", "Accept: text/html"},
-		{409, "POST", "/v1/actions/a1/redrive", "{}", ""},
-		{409, "DELETE", "/v1/machines/m1", "", ""},
-		{415, "POST", "/v1/actions", "{}", "Content-Type: text/plain"},
-		{415, "POST", "/acks", "{}", "Content-Type: "},
-		{415, "POST", "/acks", "{}", "Content-Type: application/json; charset=latin1"},
-		{400, "GET", "/v1/actions?limit=0", "", ""},
-		{400, "GET", "/v1/actions?limit=1&limit=2", "", ""},
-		{400, "GET", "/v1/actions?label=team", "", ""},
-		{400, "GET", "/v1/actions?cursor=!!", "", ""},
-		{400, "GET", "/v1/machines?cursor=!!", "", ""},
-		{400, "GET", "/v1/actions?%zz=1", "", ""},
-		{400, "GET", "/events", "", ""},
-		{400, "GET", "/events?machine_id=pool:a", "", ""},
-		{400, "GET", "/events?machine_id=m1&orphan_timeout_s=0", "", ""},
-		{400, "GET", "/next?machine_id=m1&wait_s=0x1", "", ""},
-		{400, "POST", "/next?machine_id=m1", `{"x":1}`, ""},
-		{400, "PATCH", "/v1/machines/m1", `{}`, ""},
-		{400, "PATCH", "/v1/machines/pool:a", `{"max_in_flight":1}`, ""},
-		{400, "POST", "/v1/cancel", `{"dry_run":true}`, ""},
-		{400, "POST", "/v1/cancel", `{"state":"lost"}`, ""},
-		{400, "POST", "/v1/breakers/close", `{"target":"claude"}`, ""},
-		{400, "POST", "/v1/machines/m1/pause", `{"until":"2020-01-01T00:00:00Z"}`, ""},
-		{400, "POST", "/v1/machines/m1/pause", `{"machine_id":"m2"}`, ""},
-		{400, "POST", "/v1/tokens", `{"name":"x","scopes":["agent"]}`, ""},
-		{400, "POST", "/v1/tokens", `{"name":"x","scopes":["push:["]}`, ""},
-		{400, "POST", "/v1/tokens", `{"name":"x","scopes":["read"],"expires_at":"2020-01-01T00:00:00Z"}`, ""},
-		{400, "POST", "/v1/actions/a1/resolve", `{"as":"lost"}`, ""},
-		{400, "POST", "/v1/actions/a1/cancel", `{"note":"x"}`, ""},
-	} {
+	for _, c := range refusals {
 		var body any
 		if c.body != "" {
 			body = c.body
@@ -129,6 +131,16 @@ func TestTheClientSpeaksEachCall(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "r1", labels.Items[0].ReplayID)
 
+}
+
+func TestTheClientOperates(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{})
+	c, ctx := r.client(""), t.Context()
+	_, err := c.PushAll(ctx, []api.Push{
+		{ActionID: "a1", MachineID: "m1", Type: "job", ReplayID: "r1", Payload: []byte(`{"x":"<b>"}`)}, {MachineID: "m2", Type: "job"},
+	})
+	require.NoError(t, err)
 	machine, err := c.SetCredit(ctx, "m1", api.Ptr(5), "test")
 	require.NoError(t, err)
 	require.Equal(t, "m1", machine.MachineID)

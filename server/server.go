@@ -107,7 +107,7 @@ type Server struct {
 
 	stopping chan struct{} // closed when draining begins
 	draining atomic.Bool
-	requests sync.WaitGroup
+	requests crowd
 	serial   atomic.Uint64
 	boot     string // of request ids
 }
@@ -161,7 +161,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.beginDrain()
 	cut()
 	_ = hs.Close()
-	s.await(time.Second)
+	if !s.requests.await(time.Second) { // their connections are closed
+		s.cfg.Logger.Warn().Msg("requests are still running; going without them")
+	}
 	blind() // the feed is last: its viewers could not leave it otherwise
 	others.Wait()
 	return err
@@ -189,22 +191,6 @@ func (s *Server) drain(hs *http.Server) {
 		s.cfg.Logger.Debug().Err(err).Msg("requests were cut off")
 	}
 	<-gone
-}
-
-// await waits for the handlers: their connections are closed, so they end.
-func (s *Server) await(most time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		s.requests.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		s.cfg.Logger.Warn().Msg("requests are still running; going without them")
-	}
 }
 
 // tokensEnded ends what is open under tokens that are no more.

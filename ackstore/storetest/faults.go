@@ -79,7 +79,7 @@ func simulationCatches(t *testing.T, open Factory) bool {
 		defer func() { require.NoError(t, f.Value.Set(before)) }()
 	}
 	failed, _ := record(t, func(rec *recorder) {
-		rapid.Check(rec, func(rt *rapid.T) { simulate(rec, rt, open) })
+		rapid.Check(rec, func(rt *rapid.T) { simulate(rec, rt, open, map[[2]int]int{}) })
 	})
 	return failed
 }

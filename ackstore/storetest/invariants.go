@@ -112,7 +112,7 @@ func inv7(w *world) {
 		b, known := w.prev.actions[id]
 		require.LessOrEqual(w, a.ResentTimeout, a.MaxResends, "resends of %s by timeout", id)
 		require.LessOrEqual(w, a.ResentDisconnect, w.rules.MaxDisconnectResends, "resends of %s by disconnect", id)
-			require.LessOrEqual(w, a.Attempts, a.MaxAttempts, "attempts of %s", id)
+		require.LessOrEqual(w, a.Attempts, a.MaxAttempts, "attempts of %s", id)
 		require.LessOrEqual(w, a.TransientAttempts, a.TransientMaxAttempts, "transient attempts of %s", id)
 		require.LessOrEqual(w, max(a.QuotaWaits, a.ConfigWaits), 4, "waits of %s", id)
 		if !known {

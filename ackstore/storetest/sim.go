@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -16,35 +17,63 @@ import (
 // was said, and its own copy of the table of protocol section 9. Longer runs:
 // -rapid.checks=2000 -rapid.steps=100.
 func Simulate(t *testing.T, open Factory) {
-	rapid.Check(t, func(rt *rapid.T) { simulate(t, rt, open) })
+	steps := flag.Lookup("rapid.steps")
+	if before := steps.Value.String(); before == steps.DefValue {
+		require.NoError(t, steps.Value.Set("60"))
+		defer func() { require.NoError(t, steps.Value.Set(before)) }()
+	}
+	reached := map[[2]int]int{}
+	rapid.Check(t, func(rt *rapid.T) { simulate(t, rt, open, reached) })
+	for verb := ackstore.SaysReceived; verb <= ackstore.SaysCancelled; verb++ {
+		for col := outNewest; col <= wasCancelled; col++ {
+			if reached[[2]int{int(verb), int(col)}] == 0 {
+				t.Logf("no %s reached column %d of the ack table", verb, col)
+			}
+		}
+	}
 }
 
-func simulate(host testing.TB, t *rapid.T, open Factory) {
+// simulate is one run; reached counts acks by verb and column of the table.
+func simulate(host testing.TB, t *rapid.T, open Factory, reached map[[2]int]int) {
 	w := newWorld(host, t, open)
-	t.Repeat(map[string]func(*rapid.T){
-		"push":         w.stepPush,
-		"push again":   w.stepPushAgain,
-		"attach":       w.stepAttach,
-		"attach again": w.stepReturn,
-		"claim":        w.stepClaim,
-		"claim on":     w.stepClaim,
-		"detach":       w.stepDetach,
-		"ack":          w.stepAck,
-		"ack on":       w.stepAck,
-		"ack more":     w.stepAck,
-		"pass":         w.stepPass,
-		"pass on":      w.stepPass,
-		"hold":         w.stepHold,
-		"resume":       w.stepResume,
-		"cancel":       w.stepCancel,
-		"redrive":      w.stepRedrive,
-		"resolve":      w.stepResolve,
-		"credit":       w.stepCredit,
-		"breaker":      w.stepCloseBreaker,
-		"crash":        w.stepCrash,
-		"":             func(*rapid.T) { w.check() },
-	})
+	w.reached = reached
+	w.warm(t)
+	t.Repeat(w.steps())
 	w.settleAll()
+}
+
+// steps are drawn evenly by their names: what is to come often has several.
+func (w *world) steps() map[string]func(*rapid.T) {
+	often := func(all map[string]func(*rapid.T), n int, name string, step func(*rapid.T)) {
+		for i := range n {
+			all[fmt.Sprint(name, " ", i)] = step
+		}
+	}
+	all := map[string]func(*rapid.T){
+		"push again": w.stepPushAgain, "detach": w.stepDetach, "hold": w.stepHold, "credit": w.stepCredit,
+		"breaker": w.stepCloseBreaker, "cancel": w.stepCancel, "resolve": w.stepResolve, "crash": w.stepCrash,
+		"": func(*rapid.T) { w.check() },
+	}
+	often(all, 9, "ack", w.stepAck)
+	often(all, 3, "pass", w.stepPass)
+	often(all, 2, "push", w.stepPush)
+	often(all, 2, "attach", w.stepAttach)
+	often(all, 2, "return", w.stepReturn)
+	often(all, 2, "claim", w.stepClaim)
+	often(all, 2, "lose", w.stepLose)
+	often(all, 2, "resume", w.stepResume)
+	often(all, 2, "redrive", w.stepRedrive)
+	return all
+}
+
+// warm begins with an agent at work, for a run is short.
+func (w *world) warm(t *rapid.T) {
+	w.stepPush(t)
+	w.check()
+	w.subscribe(t, "m1", "i0", 5)
+	w.check()
+	w.stepPush(t)
+	w.check()
 }
 
 // thing is what the model knows of one action.
@@ -77,6 +106,7 @@ type world struct {
 	births int               // instances so far
 
 	credits credits
+	reached map[[2]int]int
 
 	step      stepKind
 	prev, cur snapshot

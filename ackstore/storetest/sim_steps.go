@@ -14,8 +14,15 @@ func (w *world) stepPush(t *rapid.T) {
 	if len(w.ids) >= 16 {
 		t.Skip("enough")
 	}
+	w.begin("push", "")
+	for range oneOf(t, "pushes", 1, 2, 3) {
+		w.pushOne(t)
+	}
+}
+
+func (w *world) pushOne(t *rapid.T) {
 	id := fmt.Sprint("a", len(w.ids))
-	a := action(id, of(oneOf(t, "machine", "m1", "m1", "m2", "m3")), lane(oneOf(t, "session", "", "s1", "s1", "s2", "s3")),
+	a := action(id, of(oneOf(t, "machine", "m1", "m1", "m1", "m2", "m3")), lane(oneOf(t, "session", "", "s1", "s1", "s2", "s3")),
 		replay(oneOf(t, "replay", "", "", "r1")), target(oneOf(t, "target", "", "", "x", "shared/x")),
 		priority(oneOf(t, "priority", 0, 0, 1, 9)), resends(oneOf(t, "resends", 0, 1, 2)), attempts(oneOf(t, "attempts", 1, 2)),
 		transients(oneOf(t, "transients", 1, 3)), delay(oneOf(t, "delay", 0, 0, 0, 7*time.Second)),
@@ -29,7 +36,6 @@ func (w *world) stepPush(t *rapid.T) {
 		skip(&a)
 	}
 	a.Digest = digest(a)
-	w.begin("push", id)
 	got := w.push(a)[0]
 	require.False(w, got.Duplicate)
 	w.asPushed(a)
@@ -67,10 +73,10 @@ func (w *world) stepPushAgain(t *rapid.T) {
 }
 
 func (w *world) stepAttach(t *rapid.T) {
-	m := oneOf(t, "machine", machinesOfSim...)
+	m := oneOf(t, "machine", "m1", "m1", "m2", "m3")
 	w.births++
 	instance := oneOf(t, "instance", "", fmt.Sprint("i", w.births))
-	w.subscribe(t, m, instance)
+	w.subscribe(t, m, instance, oneOf(t, "room", 0, 1, 2, 5, 5, 5))
 }
 
 // stepReturn is an agent that comes back as who it was.
@@ -80,11 +86,11 @@ func (w *world) stepReturn(t *rapid.T) {
 	if !known {
 		t.Skip("has never been here")
 	}
-	w.subscribe(t, m, instance)
+	w.subscribe(t, m, instance, oneOf(t, "room", 1, 2, 5, 5))
 }
 
-func (w *world) subscribe(t *rapid.T, m, instance string) {
-	most := oneOf(t, "room", 0, 1, 2, 5, 5)
+// subscribe attaches a stream or a poll and holds it against section 7.
+func (w *world) subscribe(t *rapid.T, m, instance string, most int) {
 	subs := []sub{on(m), as(instance), room(most)}
 	known := uint64(0)
 	if w.hasMachine(m) {
@@ -120,6 +126,9 @@ func (w *world) subscribe(t *rapid.T, m, instance string) {
 		return
 	}
 	w.judged(before, w.look(), l, judging{m, instance, lastID, given && lastID <= known})
+	if oneOf(t, "takes", true, true, false) {
+		w.takes(l, 0)
+	}
 }
 
 // vaguely gives up on knowing what a poll's Last-Event-ID made of deliveries.
@@ -157,7 +166,13 @@ func (w *world) liveLine(t *rapid.T) *line {
 func (w *world) stepClaim(t *rapid.T) {
 	l := w.liveLine(t)
 	w.begin("claim", "")
-	for most := oneOf(t, "most", 0, 0, 1); ; {
+	w.takes(l, oneOf(t, "most", 0, 0, 1))
+}
+
+// takes claims once, or all there is, which parks the lease.
+func (w *world) takes(l *line, most int) {
+	w.Helper()
+	for {
 		got := l.claim(most)
 		require.NoError(w, got.Err)
 		w.claimed(l, got)
@@ -197,6 +212,20 @@ func unlessAsked(rec *ackstore.Record) string {
 		return ackstore.Queued.String()
 	}
 	return rec.State.String()
+}
+
+// stepLose is what goes out and is not heard of: a stream that ends, or silence.
+func (w *world) stepLose(t *rapid.T) {
+	if oneOf(t, "cut", true, false) {
+		l := w.liveLine(t)
+		w.begin("pass", "")
+		l.end()
+		w.lines[l.lease.MachineID] = nil
+		w.pass(w.rules.DisconnectGrace)
+		return
+	}
+	w.begin("pass", "")
+	w.pass(w.rules.OrphanTimeout)
 }
 
 func (w *world) stepPass(t *rapid.T) {
@@ -244,7 +273,7 @@ func (w *world) stepCloseBreaker(t *rapid.T) {
 
 func (w *world) stepCredit(t *rapid.T) {
 	w.begin("credit", "")
-	most := oneOf(t, "most", 0, 1, 3)
+	most := oneOf(t, "most", 0, 1, 3, 5)
 	operator := oneOf(t, "operator", false, true)
 	m := oneOf(t, "machine", machinesOfSim...)
 	if operator && oneOf(t, "lift", false, true) {

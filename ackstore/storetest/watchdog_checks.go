@@ -333,6 +333,16 @@ var stallChecks = []check{
 		rec := r.get("a1")
 		require.Equal(r, []int{3, 0}, []int{rec.Attempts, rec.Resent()})
 	}},
+	{"a failure that comes after a stall was counted is of the same execution: counted once", func(r *rig) {
+		inFlight(r, "a1", "m1", idle(time.Second))
+		r.answers(ackstore.Accepted, received("a1"))
+		r.pass(time.Second)
+		r.pass(r.rules.CancelGrace)
+		r.is(ackstore.Failed, "a1")
+		r.answers(ackstore.Late, failed("a1", "error"))
+		require.Equal(r, 1, r.get("a1").Attempts, "max_attempts is 1")
+		require.Equal(r, ackstore.ByAck, r.get("a1").SettledBy)
+	}},
 	{"an ack between the stall and its end does not take it back", func(r *rig) {
 		inFlight(r, "a1", "m1", idle(time.Second))
 		r.answers(ackstore.Accepted, working("a1"))

@@ -23,3 +23,7 @@ func open(t testing.TB, dir string, now func() time.Time, l ackstore.Listener) a
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
 func TestSimulation(t *testing.T) { storetest.Simulate(t, open) }
+
+func TestFaults(t *testing.T) { storetest.Faults(t, open) }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }

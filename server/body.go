@@ -42,10 +42,12 @@ func (c *call) body() ([]byte, error) {
 	return c.readBody()
 }
 
-func (c *call) readBody() ([]byte, error) {
+func (c *call) readBody() ([]byte, error) { return c.readAtMost(c.cfg.Limits.MaxBodyBytes) }
+
+// readAtMost reads a body whole, if it has at most limit bytes.
+func (c *call) readAtMost(limit int64) ([]byte, error) {
 	control := http.NewResponseController(c.w)
 	_ = control.SetReadDeadline(time.Now().Add(c.cfg.BodyTimeout))
-	limit := c.cfg.Limits.MaxBodyBytes
 	var buf bytes.Buffer
 	if n := c.r.ContentLength; n > 0 && n <= limit {
 		buf.Grow(int(n) + bytes.MinRead)

@@ -23,6 +23,7 @@ type kind uint8
 const (
 	malformed kind = iota
 	unauthorised
+	unsigned
 	forbidden
 	foreignSite
 	unknown
@@ -49,6 +50,7 @@ var kinds = [...]struct {
 }{
 	malformed:     {http.StatusBadRequest, "malformed", "The request cannot be understood"},
 	unauthorised:  {http.StatusUnauthorized, "unauthorised", "A valid token is needed"},
+	unsigned:      {http.StatusUnauthorized, "unsigned", "The delivery is not signed as it must be"},
 	forbidden:     {http.StatusForbidden, "forbidden", "The token does not cover this"},
 	foreignSite:   {http.StatusForbidden, "foreign-site", "Another site's request is not served"},
 	unknown:       {http.StatusNotFound, "unknown", "There is no such thing"},
@@ -132,7 +134,7 @@ func (r *refusal) headers(h http.Header) {
 	if seconds := r.retryAfter(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
-	if r.kind == unauthorised {
+	if r.kind == unauthorised || r.kind == unsigned {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if r.kind == misdirected || r.kind == tooSlow {

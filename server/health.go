@@ -64,8 +64,3 @@ func (c *call) describe() error {
 	c.write(http.StatusOK, "application/yaml; charset=utf-8", openapi)
 	return nil
 }
-
-// webhook is POST /webhooks/ROUTE: no route is configured yet.
-func (c *call) webhook() error {
-	return noSuch("webhook route", c.echo.Param("route"))
-}

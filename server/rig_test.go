@@ -43,6 +43,7 @@ func rules() ackstore.Rules {
 type options struct {
 	config func(*server.Config)
 	store  func(server.Store) server.Store // between the server and the real one
+	deps   func(*server.Deps, *boltstore.Store)
 	rules  func() ackstore.Rules
 	tokens map[string][]string // name to scopes; made before the start
 }
@@ -96,6 +97,9 @@ func start(t *testing.T, o options) *rig {
 	}
 	if o.store != nil {
 		deps.Store = o.store(store)
+	}
+	if o.deps != nil {
+		o.deps(&deps, store)
 	}
 	r.run(server.New(config, deps), l, listener.Watchdog)
 	return r

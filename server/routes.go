@@ -68,8 +68,8 @@ func (s *Server) routes() []route {
 		{get, "/readyz", public, nil, (*call).ready},
 		{head, "/readyz", public, nil, (*call).ready},
 		{get, "/openapi.yaml", public, nil, (*call).describe},
-		{post, "/webhooks/:route", public, nil, (*call).webhook},
 	}
+	all = append(all, webhookRoutes()...)
 	all = append(all, labelRoutes("sessions", ackstore.OfSession)...)
 	return append(all, labelRoutes("replays", ackstore.OfReplay)...)
 }

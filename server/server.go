@@ -58,6 +58,7 @@ type Deps struct {
 	Notifier *stream.Notifier
 	Hub      *Hub                // also the store's listener
 	Watchdog func() api.Watchdog // nil: all zero
+	Webhooks Webhooks            // zero: no route is there
 }
 
 func (c Config) withDefaults() Config {
@@ -102,6 +103,7 @@ type Server struct {
 	keys     *keyring
 	sessions *sessions
 	feed     *feed
+	hooks    *hooks
 	pulse    pulse
 	tokens   sync.Mutex // one change of the tokens at a time
 
@@ -129,6 +131,7 @@ func New(c Config, d Deps) *Server {
 	s.keys = newKeyring(c.Now, s.tokensEnded)
 	s.sessions = newSessions(c.Now, c.Rand)
 	s.feed = newFeed(s.hub, c.Logger)
+	s.hooks = newHooks(d.Webhooks)
 	s.echo = s.router()
 	return s
 }

@@ -254,20 +254,25 @@ func (c *routeConfig) conditions(r *Route) (err error) {
 	if !r.Chain() {
 		return nil
 	}
-	// The states that the rule can hold in, as a first sieve for the store.
 	for i := 0; i+1 < len(c.When.Content); i += 2 {
-		if c.When.Content[i].Value != "action.state" {
-			continue
-		}
-		if r.states, err = plainTexts(c.When.Content[i+1]); err != nil {
-			return err
+		key, value := c.When.Content[i].Value, c.When.Content[i+1]
+		switch key {
+		case "action.state":
+			r.states = plainTexts(value)
+			for _, state := range r.states {
+				if !slices.Contains(ends, state) {
+					return lineError(value, "action.state %q is no end: %s", state, strings.Join(ends, ", "))
+				}
+			}
+		case "action.type":
+			r.types = plainTexts(value)
 		}
 	}
 	return nil
 }
 
 // plainTexts are the texts of a scalar or a list of scalars; nil for tests.
-func plainTexts(node *yaml.Node) ([]string, error) {
+func plainTexts(node *yaml.Node) []string {
 	items := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
 		items = node.Content
@@ -275,14 +280,11 @@ func plainTexts(node *yaml.Node) ([]string, error) {
 	var texts []string
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			return nil, nil
-		}
-		if !slices.Contains(ends, item.Value) {
-			return nil, lineError(item, "action.state %q is no end: %s", item.Value, strings.Join(ends, ", "))
+			return nil
 		}
 		texts = append(texts, item.Value)
 	}
-	return texts, nil
+	return texts
 }
 
 // ends are the settled states of protocol section 2.

@@ -58,6 +58,7 @@ type Route struct {
 	extra     map[string]any // the route's own words, for templates
 	actions   []*action
 	states    []string // a chain rule's first sieve
+	types     []string
 }
 
 // action is one action that a delivery makes.
@@ -128,6 +129,9 @@ func (r *Route) Open(h http.Header, body []byte, now time.Time) (*Opened, error)
 // Again reads a delivery that was kept, for a replay or a test: its signature was
 // checked when it came, or does not matter.
 func (r *Route) Again(h Headers, text []byte) (*Opened, error) {
+	if r.Chain() {
+		return r.ChainMessage(text)
+	}
 	m, err := r.read(h, text)
 	if err != nil {
 		return nil, err
@@ -221,8 +225,9 @@ func clip(s string) string {
 // Matches tells whether the route's when holds.
 func (r *Route) Matches(m *Message) bool { return r.when.holds(m) }
 
-// States are those a chain rule can hold in; nil is any.
-func (r *Route) States() []string { return r.states }
+// Sieve is what a chain rule can hold for at all: the states and types that its
+// when names plainly; nil is any.
+func (r *Route) Sieve() (states, types []string) { return r.states, r.types }
 
 // Render makes the JSON of the actions of a delivery, all of them or none.
 func (r *Route) Render(m *Message) ([]json.RawMessage, error) {
@@ -276,12 +281,16 @@ func (r *Route) fit(name string, raw []byte) []byte {
 	if s == "" {
 		return nil
 	}
-	if slices.Contains(numbers, name) {
-		return []byte(s) // the action's own rules judge whether it is one
+	if slices.Contains(numbers, name) && numberForm.MatchString(s) {
+		return []byte(s)
 	}
 	out, _ := marshal(s) // of a string
 	return out
 }
+
+// numberForm is JSON's; what only looks like a number stays a text, and is refused
+// by the action's own rules.
+var numberForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?$`)
 
 // allows tells whether a machine that a delivery names is one the route lets it
 // name. A chain rule may always stay on the machine of its action.

@@ -121,6 +121,19 @@ func TestOptionsAreFitted(t *testing.T) {
 	}, out)
 }
 
+// What is no number stays one string, whatever stands in it.
+func TestANumberCannotInject(t *testing.T) {
+	for text, want := range map[string]any{
+		`5`: json.Number("5"), `1.5`: json.Number("1.5"), `1,"machine_id":"evil"`: `1,"machine_id":"evil"`, `1e9`: "1e9", `05`: "05",
+	} {
+		body, err := json.Marshal(map[string]string{"p": text})
+		require.NoError(t, err)
+		out, err := render(t, string(body), `actions: [{machine_id: m1, type: job, priority: "{{ .body.p }}"}]`)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"machine_id": "m1", "type": "job", "priority": want}, out)
+	}
+}
+
 func TestWhatCannotBeFilledIsSaid(t *testing.T) {
 	for leaf, why := range map[string]string{
 		`"{{ .body.none }}"`:                        `map has no entry for key "none"`,

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"pushd/ackstore"
+	"pushd/server/webhook"
+)
+
+// Webhooks is what a server needs to take them.
+type Webhooks struct {
+	Set   *webhook.Set
+	Inbox Inbox
+	Bell  *Bell // rings when an action has ended; nil: chains look now and then
+}
+
+// Inbox is what webhooks ask of a store.
+type Inbox interface {
+	ackstore.Inbox
+	ackstore.Ends
+}
+
+// Labels that tell where an action comes from. An agent gives what a stranger
+// wrote narrower rights; a chain counts its links.
+const (
+	labelOrigin   = "pushd.origin"
+	labelDelivery = "pushd.delivery"
+	labelDepth    = "pushd.chain_depth"
+	labelParent   = "pushd.chain_of"
+)
+
+// hooks are the routes of a server and what was seen on them.
+type hooks struct {
+	Webhooks
+	tallies map[string]*hookTally
+}
+
+func newHooks(w Webhooks) *hooks {
+	h := &hooks{Webhooks: w, tallies: map[string]*hookTally{}}
+	if h.Set == nil {
+		h.Set = &webhook.Set{}
+	}
+	for _, rt := range h.Set.Routes {
+		h.tallies[rt.ID] = newHookTally(rt.Secrets())
+	}
+	return h
+}
+
+// webhook is POST /webhooks/ROUTE.
+func (c *call) webhook() error {
+	rt := c.hooks.Set.Find(c.echo.Param("route"))
+	if rt == nil || rt.Chain() {
+		return noSuch("webhook route", c.echo.Param("route"))
+	}
+	if c.draining.Load() {
+		return refuse(draining, "the server is stopping; send it again when it is back")
+	}
+	if rt.Source == "none" { // it has no signature that a browser could not make
+		if err := ownSite(c.r); err != nil {
+			return err
+		}
+	}
+	body, err := c.readAtMost(rt.MaxBody)
+	if err != nil {
+		return nameBody(err, rt)
+	}
+	opened, err := rt.Open(c.r.Header, body, c.cfg.Now())
+	seen := c.hooks.tallies[rt.ID]
+	if err != nil && opened == nil {
+		seen.refuse(err, c.cfg.Now())
+		return ofWebhook(err)
+	}
+	seen.sign(opened.Secret, c.cfg.Now())
+	if opened.Greeting != nil {
+		seen.greet()
+		return c.answer(http.StatusOK, opened.Greeting.Body)
+	}
+	// A sender that goes now has sent all: what it asked for is done all the same.
+	ctx := context.WithoutCancel(c.r.Context())
+	if err != nil {
+		return c.unreadable(ctx, rt, opened, err)
+	}
+	return c.answerTaken(c.take(ctx, taking{route: rt, opened: opened}))
+}
+
+// unreadable records that a signed body cannot be read; its sender is told.
+func (c *call) unreadable(ctx context.Context, rt *webhook.Route, o *webhook.Opened, why error) error {
+	in := receiptOf(rt, o, c.hooks.Set.KeepBody)
+	in.Delivery.Fate, in.Delivery.Detail = ackstore.FateFailed, textOf(why)
+	if _, err := c.receive(ctx, in); err != nil {
+		return err
+	}
+	c.hooks.tallies[rt.ID].count(ackstore.FateFailed, false)
+	return ofWebhook(why)
+}
+
+// nameBody says whose limit a body is over.
+func nameBody(err error, rt *webhook.Route) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return refuse(tooLarge, "the body is larger than the route's max_body, %d", rt.MaxBody)
+	}
+	return err
+}
+
+// ofWebhook turns why a delivery is not taken into a refusal. It tells nothing
+// that was worked out from a secret.
+func ofWebhook(err error) error {
+	var bad *webhook.BadBodyError
+	var unfilled *webhook.RenderError
+	switch {
+	case errors.Is(err, webhook.ErrMedia):
+		return refuse(wrongMedia, "%s", textOf(err))
+	case errors.Is(err, webhook.ErrMissing), errors.Is(err, webhook.ErrMismatch), errors.Is(err, webhook.ErrTimestamp):
+		return refuse(unsigned, "%s", textOf(err))
+	case errors.As(err, &bad), errors.As(err, &unfilled):
+		return refuse(malformed, "%s", textOf(err))
+	}
+	return err
+}
+
+func textOf(err error) string { return strings.TrimPrefix(err.Error(), "webhook: ") }
+
+// taken is the answer to a delivery.
+type taken struct {
+	Actions      []string `json:"actions"`
+	Deduplicated *bool    `json:"deduplicated,omitempty"`
+}
+
+// answerTaken answers what became of a delivery: 202 with its actions, 200 where
+// there are none. A sender that is told 4xx for what is not meant for it would in
+// the end be switched off by its own side.
+func (c *call) answerTaken(got ackstore.Received, err error) error {
+	if err != nil {
+		return err
+	}
+	d := got.Delivery
+	if d.Fate == ackstore.FateFailed {
+		return refuse(malformed, "the delivery is recorded as %d, but no action could be made of it: %s", d.Serial, d.Detail)
+	}
+	if len(d.ActionIDs) == 0 {
+		return c.answer(http.StatusOK, taken{Actions: []string{}})
+	}
+	return c.answer(http.StatusAccepted, taken{d.ActionIDs, &got.Duplicate})
+}
+
+// taking is a delivery on its way to actions.
+type taking struct {
+	route  *webhook.Route
+	opened *webhook.Opened
+	labels map[string]string // beside those of the route
+	again  uint64            // the record that this replays
+	end    uint64            // the note that this answers
+	fate   ackstore.Fate     // settled beforehand; empty: it is worked out
+}
+
+// take makes actions of a delivery and records it with them, in one commit.
+func (s *Server) take(ctx context.Context, t taking) (ackstore.Received, error) {
+	in, err := s.receiptFor(t)
+	if err != nil {
+		return ackstore.Received{}, err
+	}
+	if in.Delivery.Fate != ackstore.FateQueued && in.Delivery.Key != "" && t.route.OnDuplicate == webhook.Ignore {
+		// Whatever the route makes of it now, a repeat gets the answer of the first.
+		if first, err := s.hooks.Inbox.Known(ctx, t.route.ID, in.Delivery.Key, t.route.Window); err == nil {
+			return ackstore.Received{Delivery: first, Duplicate: true}, nil
+		}
+	}
+	got, err := s.receive(ctx, in)
+	if errors.Is(err, ackstore.ErrClosed) {
+		in.Actions, in.Delivery.Fate, in.Delivery.Detail = nil, ackstore.FateClosed, judge(err).detail
+		got, err = s.receive(ctx, in)
+	}
+	if err == nil {
+		s.hooks.tallies[t.route.ID].count(got.Delivery.Fate, got.Duplicate)
+	}
+	return got, err
+}
+
+func (s *Server) receive(ctx context.Context, in ackstore.Receipt) (ackstore.Received, error) {
+	got, err := s.hooks.Inbox.Receive(ctx, s.rules(), s.hooks.Set.Keep, []ackstore.Receipt{in})
+	if err != nil {
+		return ackstore.Received{}, err
+	}
+	return got[0], got[0].Err
+}
+
+// receiptFor works out what becomes of a delivery.
+func (s *Server) receiptFor(t taking) (ackstore.Receipt, error) {
+	in := receiptOf(t.route, t.opened, s.hooks.Set.KeepBody)
+	in.End, in.Delivery.ReplayOf = t.end, t.again
+	switch {
+	case t.again != 0:
+		in.Delivery.Key = "" // asked for by name: it is no repeat
+	case t.fate != "":
+		in.Delivery.Fate = t.fate
+		return in, nil
+	}
+	if !t.route.Matches(t.opened.Message) {
+		in.Delivery.Fate = ackstore.FateFiltered
+		return in, nil
+	}
+	actions, err := s.actionsOf(t)
+	var unfilled *webhook.RenderError
+	if errors.As(err, &unfilled) {
+		in.Delivery.Fate, in.Delivery.Detail = ackstore.FateFailed, textOf(err)
+		return in, nil
+	}
+	in.Actions = actions
+	return in, err
+}
+
+func receiptOf(rt *webhook.Route, o *webhook.Opened, keep int64) ackstore.Receipt {
+	in := ackstore.Receipt{
+		Delivery: ackstore.Delivery{
+			Route: rt.ID, Source: rt.Source, Key: o.Key, ID: o.ID, Event: o.Event,
+			Secret: o.Secret, Header: o.Headers, Fate: ackstore.FateQueued,
+		},
+		Repeat: repeats[rt.OnDuplicate], Window: rt.Window, KeepBody: keep,
+	}
+	if o.Message != nil {
+		in.Delivery.Body = o.JSON
+	}
+	return in
+}
+
+var repeats = map[webhook.OnDuplicate]ackstore.Repeat{
+	webhook.Ignore: ackstore.RepeatIgnored, webhook.RequeueFailed: ackstore.RepeatFailed, webhook.Requeue: ackstore.RepeatAll,
+}
+
+// actionsOf renders the route's actions and reads them by the rules of a push.
+func (s *Server) actionsOf(t taking) ([]ackstore.NewAction, error) {
+	raws, err := t.route.Render(t.opened.Message)
+	if err != nil {
+		return nil, err
+	}
+	decoder, f := s.pushDecoder(), &faults{}
+	actions := make([]ackstore.NewAction, len(raws))
+	for i, raw := range raws {
+		at := "actions[" + strconv.Itoa(i) + "]"
+		item := decoder.read(raw, at, f)
+		if late := item.late; late != nil && late.err() != nil {
+			return nil, &webhook.RenderError{Leaf: at, Why: late.err().Error()}
+		}
+		if err := s.name(&item); err != nil {
+			return nil, err
+		}
+		actions[i] = item.action
+		mark(&actions[i], t)
+	}
+	if err := f.err(); err != nil {
+		return nil, &webhook.RenderError{Leaf: f.fields[0].Field, Why: f.fields[0].Message}
+	}
+	return actions, nil
+}
+
+// mark labels an action with where it comes from.
+func mark(a *ackstore.NewAction, t taking) {
+	if a.Labels == nil {
+		a.Labels = map[string]string{}
+	}
+	a.Labels[labelOrigin] = "untrusted:webhook/" + t.route.ID
+	if t.opened.ID != "" {
+		a.Labels[labelDelivery] = t.opened.ID
+	}
+	for name, value := range t.labels {
+		a.Labels[name] = value
+	}
+}

@@ -48,6 +48,7 @@ func suites() []suite {
 		{"order", orderChecks},
 		{"claim", claimChecks},
 		{"credit", creditChecks},
+		{"load", loadChecks},
 		{"reconnect", reconnectChecks()},
 		{"stream end", streamEndChecks},
 		{"poll", pollChecks},

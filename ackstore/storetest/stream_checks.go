@@ -253,6 +253,17 @@ var pollChecks = []check{
 			require.Equal(r, one.lease, two.lease)
 		}
 	}},
+	{"what one poll is still being answered with, another of the instance does not lose", func(r *rig) {
+		r.push(action("a1"))
+		one := r.attach(byPoll, room(2))
+		require.Equal(r, []string{"a1"}, idsOf(one.claim(1).Dispatches))
+		two := r.attach(byPoll, room(2), last(0))
+		require.Empty(r, idsOf(two.claim(1).Dispatches))
+		require.Equal(r, []any{ackstore.InFlight, 1}, []any{r.get("a1").State, r.get("a1").Delivery})
+		one.end()
+		two.end()
+		r.polled("a1", 2, room(2), last(0)) // its answer was lost on the way
+	}},
 	{"a poll of another instance, or a stream, takes the place", func(r *rig) {
 		one := r.attach(byPoll, as("i1"))
 		two := r.attach(byPoll, as("i2"))

@@ -63,6 +63,15 @@ func (e Env) lookUp(ref string) ([]byte, error) {
 	return nil, errors.New("a secret must be env:NAME or file:PATH; it is never in the settings file itself")
 }
 
+// Secret reads a secret from where the settings say it is.
+func (e Env) Secret(ref string) ([]byte, error) { return e.lookUp(ref) }
+
+// StandardKey is the key of a secret of Standard Webhooks, base64 behind whsec_.
+func StandardKey(text []byte) ([]byte, error) {
+	s, err := newSecret("standard", text, false)
+	return s.key, err
+}
+
 // newSecret makes the key that a source signs with of a secret's text.
 func newSecret(source string, text []byte, short bool) (secret, error) {
 	s := secret{text: text, key: text}

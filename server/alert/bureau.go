@@ -1,0 +1,284 @@
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"pushd/ackstore"
+)
+
+// Source is what alerts ask of a store.
+type Source interface {
+	Machines(ctx context.Context, r ackstore.Rules, after string, limit int) ([]ackstore.Machine, error)
+	Writable(ctx context.Context) error
+	ackstore.Outbox
+}
+
+// Deps are what a bureau stands on.
+type Deps struct {
+	Store  Source
+	Rules  func() ackstore.Rules
+	Now    func() time.Time // nil: time.Now
+	Logger zerolog.Logger
+}
+
+// Bureau hears of changes and tells its receivers. Its zero value is none; see New.
+type Bureau struct {
+	cfg    Config
+	deps   Deps
+	client *http.Client
+	heard  chan []ackstore.Change
+	missed atomic.Uint64
+	desks  []*desk
+}
+
+// desk is one receiver's: what it is to be told, and a bell for its courier.
+type desk struct {
+	receiver *Receiver
+	mu       sync.Mutex
+	ledger   *ledger
+	more     chan struct{} // capacity one: a letter was posted
+}
+
+// New returns a bureau that does nothing yet.
+func New(c Config, d Deps) *Bureau {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	b := &Bureau{cfg: c, deps: d, client: newClient(), heard: make(chan []ackstore.Change, 256)}
+	for i := range c.Receivers {
+		b.desks = append(b.desks, &desk{
+			receiver: &c.Receivers[i], ledger: newLedger(c.Gather, c.Every), more: make(chan struct{}, 1),
+		})
+	}
+	return b
+}
+
+// Changed takes what the store says has happened. It never blocks: what the bureau
+// is too slow for is counted, and told as such.
+func (b *Bureau) Changed(changes []ackstore.Change) {
+	if len(b.desks) == 0 {
+		return
+	}
+	var told []ackstore.Change // the caller may use its slice again
+	for i := range changes {
+		if _, is := eventOf(&changes[i]); is {
+			told = append(told, changes[i])
+		}
+	}
+	if told == nil {
+		return
+	}
+	select {
+	case b.heard <- told:
+	default:
+		b.missed.Add(uint64(len(told)))
+	}
+}
+
+// Run tells until ctx ends. What was not told then is in the outbox.
+func (b *Bureau) Run(ctx context.Context) error {
+	if len(b.desks) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	var couriers sync.WaitGroup
+	for _, d := range b.desks {
+		couriers.Go(func() { b.courier(ctx, d) })
+	}
+	couriers.Go(func() { b.look(ctx) })
+	b.listen(ctx)
+	couriers.Wait()
+	return nil
+}
+
+func (b *Bureau) listen(ctx context.Context) {
+	tick := time.NewTicker(b.pulse())
+	defer tick.Stop()
+	for {
+		select {
+		case changes := <-b.heard:
+			for i := range changes {
+				if e, is := eventOf(&changes[i]); is {
+					b.add(e)
+				}
+			}
+		case <-tick.C:
+			b.postDue(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pulse is how often it is looked at what is due.
+func (b *Bureau) pulse() time.Duration {
+	return min(max(min(b.cfg.Gather, b.cfg.Every)/4, 10*time.Millisecond), time.Second)
+}
+
+// add enters an event at each desk that wants it. What has passed was another
+// kind before, so everybody's ledger is asked.
+func (b *Bureau) add(e Event) {
+	now := b.deps.Now()
+	for _, d := range b.desks {
+		if !e.Passed && !d.receiver.wants(e.Kind) {
+			continue
+		}
+		d.mu.Lock()
+		d.ledger.add(e, now)
+		d.mu.Unlock()
+	}
+}
+
+// postDue puts what is due into the outbox.
+func (b *Bureau) postDue(ctx context.Context) {
+	if n := b.missed.Swap(0); n > 0 {
+		b.deps.Logger.Warn().Uint64("changes", n).Msg("too much happened at once to tell of all of it")
+	}
+	for _, d := range b.desks {
+		d.mu.Lock()
+		m := d.ledger.due(b.deps.Now())
+		d.mu.Unlock()
+		if m != nil {
+			b.post(ctx, d, m)
+		}
+	}
+}
+
+func (b *Bureau) post(ctx context.Context, d *desk, m *Message) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return // of our own words
+	}
+	l := ackstore.Letter{To: d.receiver.ID, ID: "msg_" + uuid.NewString(), Body: body}
+	// Where the store cannot write, that itself is the news: it is told at once
+	// and without the outbox.
+	posting, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := b.deps.Store.Post(posting, []ackstore.Letter{l}); err != nil {
+		go b.tellDirectly(context.WithoutCancel(ctx), d.receiver, l)
+		return
+	}
+	select {
+	case d.more <- struct{}{}:
+	default:
+	}
+}
+
+func (b *Bureau) tellDirectly(ctx context.Context, r *Receiver, l ackstore.Letter) {
+	if err := r.send(ctx, b.client, l.ID, l.Body, b.deps.Now()); err != nil {
+		b.deps.Logger.Error().Str("receiver", r.ID).AnErr("cause", err).Msg("an alert is lost: the store cannot write and its receiver does not take it")
+	}
+}
+
+// retries are those of Standard Webhooks: the first try is at once.
+var retries = []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// courier tells one receiver its letters, oldest first. It waits for nobody else,
+// and nobody for it.
+func (b *Bureau) courier(ctx context.Context, d *desk) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.more:
+		case <-timer.C:
+		}
+		next, gone := b.round(ctx, d)
+		if gone {
+			b.deps.Logger.Warn().Str("receiver", d.receiver.ID).Msg("the receiver wants no more alerts (410); it gets none until the next start")
+			<-ctx.Done()
+			return
+		}
+		timer.Reset(next)
+	}
+}
+
+// round tries the letters that are due, and says when the next one is.
+func (b *Bureau) round(ctx context.Context, d *desk) (next time.Duration, gone bool) {
+	const idle = time.Minute
+	letters, err := b.deps.Store.Letters(ctx, d.receiver.ID, 100)
+	if err != nil {
+		return idle, false
+	}
+	next = idle
+	for i := range letters {
+		l := &letters[i]
+		if wait := l.DueAt.Sub(b.deps.Now()); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		tried, wait := b.try(ctx, d.receiver, l)
+		if ctx.Err() != nil {
+			return idle, false
+		}
+		if err := b.deps.Store.Answer(ctx, []ackstore.Tried{tried}); err != nil {
+			return idle, false
+		}
+		if tried.Gone && tried.Error == errGone.Error() {
+			return 0, true
+		}
+		if wait > 0 { // the receiver has trouble: the rest would have it too
+			return min(wait, idle), false
+		}
+	}
+	return next, false
+}
+
+// try tells a letter once, and says after how long to try again; 0 is never.
+func (b *Bureau) try(ctx context.Context, r *Receiver, l *ackstore.Letter) (ackstore.Tried, time.Duration) {
+	err := r.send(ctx, b.client, l.ID, l.Body, b.deps.Now())
+	tried := ackstore.Tried{Serial: l.Serial}
+	if err == nil {
+		tried.Gone = true
+		return tried, 0
+	}
+	tried.Error = err.Error()
+	b.deps.Logger.Warn().Str("receiver", r.ID).Int("try", l.Tries+1).AnErr("cause", err).Msg("an alert was not taken")
+	if errors.Is(err, errGone) || l.Tries >= len(retries) {
+		tried.Gone = true
+		return tried, 0
+	}
+	tried.After = retries[l.Tries]
+	var later *laterError
+	if errors.As(err, &later) {
+		tried.After = max(tried.After, later.after)
+	}
+	return tried, tried.After
+}
+
+// Test sends every receiver, or the one named, a message at once and past all
+// grouping. It answers per receiver.
+func Test(ctx context.Context, c *Config, id string, now time.Time) map[string]error {
+	m := Message{
+		Title: "pushd: a test", Text: "If you can read this, alerts reach you.", At: now, Count: 1,
+		Events: []Event{{Kind: "test", Key: "test", Text: "If you can read this, alerts reach you.", At: now}},
+	}
+	body, err := json.Marshal(m)
+	out := map[string]error{}
+	for i := range c.Receivers {
+		r := &c.Receivers[i]
+		if id != "" && r.ID != id {
+			continue
+		}
+		if err == nil {
+			out[r.ID] = r.send(ctx, newClient(), "msg_"+uuid.NewString(), body, now)
+		} else {
+			out[r.ID] = err
+		}
+	}
+	return out
+}

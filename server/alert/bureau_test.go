@@ -1,0 +1,267 @@
+package alert_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"pushd/ackstore"
+	"pushd/ackstore/boltstore"
+	"pushd/server/alert"
+	"pushd/server/webhook"
+)
+
+const (
+	patience = 20 * time.Second
+	secret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+)
+
+func load(t *testing.T, receivers string) *alert.Config {
+	t.Helper()
+	c, err := alert.Load([]byte("alerts:\n  gather: 20ms\n  every: 20ms\n  offline_after: 50ms\n  receivers:\n"+receivers), webhook.Env{
+		Getenv: func(name string) string { return map[string]string{"S": secret, "T": "123:abc"}[name] }, ReadFile: os.ReadFile,
+	})
+	require.NoError(t, err)
+	return c
+}
+
+// told is a receiver of HTTP: what it is sent, and what it answers.
+type told struct {
+	*httptest.Server
+	got    chan *http.Request
+	bodies chan []byte
+}
+
+func receiver(t *testing.T, answers ...int) *told {
+	t.Helper()
+	r := &told{got: make(chan *http.Request, 100), bodies: make(chan []byte, 100)}
+	n := make(chan int, 100)
+	for _, status := range answers {
+		n <- status
+	}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		select {
+		case status := <-n:
+			w.WriteHeader(status)
+		default:
+		}
+		r.got <- req
+		r.bodies <- raw
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *told) next(t *testing.T) (*http.Request, string) {
+	t.Helper()
+	select {
+	case req := <-r.got:
+		return req, string(<-r.bodies)
+	case <-time.After(patience):
+		require.Fail(t, "nobody was told")
+	}
+	return nil, ""
+}
+
+func openStore(t *testing.T) *boltstore.Store {
+	t.Helper()
+	s, err := boltstore.Open(boltstore.Config{Dir: t.TempDir(), Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// run runs a bureau until the test ends, or stop is called.
+func run(t *testing.T, c *alert.Config, s alert.Source) (b *alert.Bureau, stop func()) {
+	t.Helper()
+	b = alert.New(*c, alert.Deps{Store: s, Rules: func() ackstore.Rules { return ackstore.Rules{} }, Logger: zerolog.Nop()})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.Run(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return b, stop
+}
+
+var gaveUp = ackstore.Change{ActionID: "a1", MachineID: "m1", State: ackstore.GaveUp, Event: "gave_up"}
+
+func TestAWebhookIsToldAsStandardWebhooksSays(t *testing.T) {
+	r := receiver(t)
+	b, _ := run(t, load(t, "  - {id: ops, kind: webhook, secret: env:S, url: '"+r.URL+"'}\n"), openStore(t))
+	b.Changed([]ackstore.Change{gaveUp})
+	req, body := r.next(t)
+	set, err := webhook.Load([]byte("webhooks: {routes: [{id: r, source: standard, secrets: [env:S], actions: [{machine_id: m, type: t}]}]}"),
+		webhook.Env{Getenv: func(string) string { return secret }})
+	require.NoError(t, err)
+	o, err := set.Routes[0].Open(req.Header, []byte(body), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, "alert.fired", o.Event)
+	require.Contains(t, body, "a1 on m1 was given up")
+}
+
+func TestSlackTelegramAndCommands(t *testing.T) {
+	r := receiver(t)
+	out := filepath.Join(t.TempDir(), "out")
+	c := load(t, "  - {id: s, kind: slack, url: '"+r.URL+"/slack'}\n"+
+		"  - {id: t, kind: telegram, token: env:T, chat: '-1', api: '"+r.URL+"'}\n"+
+		"  - {id: c, kind: command, command: [sh, -c, 'cat > "+out+".part && mv "+out+".part "+out+"']}\n"+
+		"  - {id: n, kind: slack, events: [store], url: '"+r.URL+"/never'}\n")
+	for id, err := range alert.Test(t.Context(), c, "", time.Now()) {
+		require.NoError(t, err, id)
+	}
+	paths := map[string]string{}
+	for range 3 {
+		req, body := r.next(t)
+		paths[req.URL.Path] = body
+	}
+	require.Contains(t, paths["/slack"], `"text":"pushd: a test`)
+	require.Contains(t, paths["/bot123:abc/sendMessage"], `"chat_id":"-1"`)
+	require.Contains(t, paths["/never"], "a test")
+	raw, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "alerts reach you")
+
+	b, _ := run(t, c, openStore(t))
+	b.Changed([]ackstore.Change{gaveUp})
+	for range 2 {
+		req, _ := r.next(t)
+		require.NotEqual(t, "/never", req.URL.Path, "it hears of the store only")
+	}
+}
+
+func TestALetterOutlivesTheProcess(t *testing.T) {
+	r := receiver(t, 503)
+	c := load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n")
+	s := openStore(t)
+	b, stop := run(t, c, s)
+	b.Changed([]ackstore.Change{gaveUp})
+	_, first := r.next(t)
+	stop()
+	require.Eventually(t, func() bool {
+		letters, err := s.Letters(t.Context(), "ops", 10)
+		return err == nil && len(letters) == 1
+	}, patience, 10*time.Millisecond)
+	letters, err := s.Letters(t.Context(), "ops", 10)
+	require.NoError(t, err)
+	if letters[0].Tries == 1 { // else it was stopped before it could note the answer
+		require.Equal(t, "the receiver answered 503", letters[0].LastError)
+		require.WithinDuration(t, time.Now().Add(alert.Retries[0]), letters[0].DueAt, 5*time.Second)
+	}
+	run(t, c, s)
+	_, second := r.next(t) // five seconds later
+	require.Equal(t, first, second)
+}
+
+func TestAReceiverThatIsGoneIsLeftAlone(t *testing.T) {
+	r := receiver(t, 410)
+	s := openStore(t)
+	b, _ := run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	b.Changed([]ackstore.Change{gaveUp})
+	r.next(t)
+	require.Eventually(t, func() bool {
+		letters, err := s.Letters(t.Context(), "ops", 10)
+		return err == nil && len(letters) == 0
+	}, patience, 10*time.Millisecond)
+}
+
+// A dead receiver slows nobody: not the store, and not another receiver.
+func TestADeadReceiverSlowsNobody(t *testing.T) {
+	block := make(chan struct{})
+	dead := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-block }))
+	defer dead.Close()
+	defer close(block)
+	r := receiver(t)
+	b, _ := run(t, load(t, "  - {id: dead, kind: slack, url: '"+dead.URL+"'}\n  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), openStore(t))
+	began := time.Now()
+	for i := range 10_000 {
+		b.Changed([]ackstore.Change{{ActionID: fmt.Sprint("a", i), MachineID: "m", State: ackstore.GaveUp, Event: "gave_up"}})
+	}
+	require.Less(t, time.Since(began), time.Second, "Changed never waits")
+	r.next(t)
+}
+
+// brokenStore cannot write.
+type brokenStore struct{ alert.Source }
+
+func (brokenStore) Writable(context.Context) error { return ackstore.ErrUnavailable }
+
+func (brokenStore) Post(context.Context, []ackstore.Letter) error { return ackstore.ErrUnavailable }
+
+func TestAStoreThatCannotWriteIsToldPastTheOutbox(t *testing.T) {
+	r := receiver(t)
+	run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), brokenStore{openStore(t)})
+	_, body := r.next(t)
+	require.Contains(t, body, "the store cannot write")
+}
+
+func TestAMachineThatIsAwayForLong(t *testing.T) {
+	r := receiver(t)
+	s := openStore(t)
+	rules := ackstore.Rules{MaxMachines: 10, MaxQueued: 10}
+	attach := func() ackstore.Lease {
+		at, err := s.Attach(t.Context(), rules, []ackstore.AttachReq{{MachineID: "m1", MaxInFlight: 1}})
+		require.NoError(t, err)
+		return at[0].Lease
+	}
+	require.NoError(t, s.Detach(t.Context(), rules, []ackstore.DetachReq{{Lease: attach()}}))
+	run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	_, body := r.next(t)
+	require.Contains(t, body, "machine m1 is offline")
+	attach()
+	_, body = r.next(t)
+	require.Contains(t, body, "machine m1 is back")
+}
+
+func TestErrorsNameNoAddress(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	c := load(t, "  - {id: t, kind: telegram, token: env:T, chat: '1', api: '"+gone.URL+"'}\n")
+	err := alert.Test(t.Context(), c, "t", time.Now())["t"]
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "123:abc")
+	require.NotContains(t, err.Error(), "http")
+}
+
+func TestReceiversAreRead(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"{id: x, kind: mail}":                                                            "none of",
+		"{id: x, kind: webhook, url: 'http://h'}":                                        "secret is required",
+		"{id: x, kind: webhook, url: 'h', secret: env:S}":                                "http or https",
+		"{id: x, kind: webhook, url: 'http://h', secret: env:T}":                         "base64",
+		"{id: x, kind: slack, url: env:NONE}":                                            "NONE is empty",
+		"{id: x, kind: telegram, token: env:T}":                                          "chat is required",
+		"{id: x, kind: command}":                                                         "command must",
+		"{id: x, kind: slack, url: 'http://h', events: [oom]}":                           "none of",
+		"{id: 'a b', kind: slack, url: 'http://h'}":                                      "id must",
+		"{id: x, kind: slack, url: 'http://h', uri: x}":                                  "field uri not found",
+		"{id: x, kind: command, command: [a]}\n  - {id: x, kind: command, command: [a]}": "twice",
+	} {
+		_, err := alert.Load([]byte("alerts:\n  receivers:\n  - "+yaml+"\n"), webhook.Env{
+			Getenv: func(name string) string { return map[string]string{"S": secret, "T": "123:abc"}[name] },
+		})
+		require.ErrorContains(t, err, want, yaml)
+		require.False(t, errors.Is(err, os.ErrNotExist))
+		require.NotContains(t, err.Error(), "\n")
+	}
+	_, err := alert.Load([]byte("alerts: {every: 5}"), webhook.Env{})
+	require.ErrorContains(t, err, "no duration")
+	c, err := alert.Load([]byte("webhooks: {routes: []}\n"), webhook.Env{})
+	require.NoError(t, err)
+	require.Empty(t, c.Receivers)
+	_, err = json.Marshal(c)
+	require.NoError(t, err)
+	require.False(t, strings.Contains(fmt.Sprintf("%v", alert.Message{}), "secret"))
+}

@@ -24,11 +24,12 @@ type Pulse struct {
 
 // Beat is a Pulse at one instant.
 type Beat struct {
-	Token   uint64    // grows with every activity
-	Last    time.Time // of the last activity; zero: none yet
-	Note    string
-	Percent *float64
-	Vouch   bool // it may be silent and is yet at work: its own windows judge it
+	Token    uint64    // as acks tell it: grows with every activity, and while vouched for
+	Activity uint64    // grows with every activity only
+	Last     time.Time // of the last activity; zero: none yet
+	Note     string
+	Percent  *float64
+	Vouch    bool // it may be silent and is yet at work: its own windows judge it
 }
 
 // Bump tells of an activity at now.
@@ -75,7 +76,7 @@ func (p *Pulse) Vouch(on bool) {
 func (p *Pulse) Read() Beat {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Beat{Token: p.token + p.vouched, Last: p.last, Note: p.note, Percent: p.percent, Vouch: p.vouch}
+	return Beat{Token: p.token + p.vouched, Activity: p.token, Last: p.last, Note: p.note, Percent: p.percent, Vouch: p.vouch}
 }
 
 // Vouched moves the token without an activity: the windows here, which go on,

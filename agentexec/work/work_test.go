@@ -1,0 +1,331 @@
+package work_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushd/agentexec/proc"
+	"pushd/agentexec/task"
+	"pushd/agentexec/work"
+	"pushd/policy"
+)
+
+type handler interface {
+	Run(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict
+	Ready(ctx context.Context) error
+}
+
+// The test binary is its own supervisor and its own fake CLI.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("AGENTEXEC_REPLAY") != "":
+		replay(os.Getenv("AGENTEXEC_REPLAY"))
+	case os.Getenv("AGENTEXEC_SUPERVISOR") != "":
+		os.Exit(proc.Supervise())
+	}
+	os.Setenv("AGENTEXEC_SUPERVISOR", "1")
+	os.Exit(m.Run())
+}
+
+func self(t *testing.T) string {
+	path, err := os.Executable()
+	require.NoError(t, err)
+	return path
+}
+
+const secret = "tok_0123456789abcdef"
+
+func newRunner(t *testing.T) *work.Runner {
+	return &work.Runner{
+		Start: proc.Starter{Supervisor: []string{self(t)}}.Start, Dir: filepath.Join(t.TempDir(), "runs"),
+		Environ: append(os.Environ(), "PUSHD_TOKEN="+secret, "MY_TOKEN=x"+secret, "ANTHROPIC_API_KEY=k", "OTHER=o"),
+		Secrets: func() []string { return []string{secret} }, Now: time.Now,
+	}
+}
+
+func job(payload string) task.Job {
+	return task.Job{RunID: "test." + rand.Text(), Action: task.Action{
+		ActionID: "a1", Delivery: 1, MachineID: "m", SessionID: "s", Type: "work", Payload: json.RawMessage(payload),
+	}}
+}
+
+func sh(t *testing.T, script string) *work.Program {
+	return &work.Program{Runner: newRunner(t), Command: []string{"sh", "-c", script}}
+}
+
+func run(t *testing.T, h handler, payload string) (task.Verdict, work.Result) {
+	t.Helper()
+	v := h.Run(t.Context(), job(payload), &task.Pulse{})
+	var r work.Result
+	_ = json.Unmarshal(v.Result, &r)
+	return v, r
+}
+
+func TestAProgramsResult(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script, payload, want string
+		file                  bool
+	}{
+		"its JSON":            {script: `cat`, payload: `{"a":[1, 2]}`, want: `{"a":[1, 2]}`},
+		"from a file":         {script: `cat "$PUSHD_PAYLOAD_FILE"`, payload: `"x"`, want: `"x"`, file: true},
+		"no payload":          {script: `cat`, payload: ``, want: `null`},
+		"noise beside it":     {script: `echo loud >&2; echo '{"ok":true}'`, want: `{"ok":true}`},
+		"what it is told":     {script: `printf '"%s %s"' "$PUSHD_ACTION_ID" "$PUSHD_SESSION_ID"`, want: `"a1 s"`},
+		"nothing in its argv": {script: `tr '\0' ' ' </proc/$$/cmdline | grep -c needle; true`, payload: `"needle"`, want: `1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sh(t, c.script)
+			p.ByFile = c.file
+			v, _ := run(t, p, c.payload)
+			require.Equal(t, policy.Done, v.Status, "%+v", v)
+			require.Equal(t, c.want, string(v.Result))
+		})
+	}
+	v, r := run(t, sh(t, "echo one; echo two; echo three >&2"), "")
+	require.Equal(t, policy.Done, v.Status)
+	require.Equal(t, "one\ntwo\n", r.Text)
+	require.Contains(t, r.OutputTail, "three")
+	require.Equal(t, 0, *r.Exit)
+}
+
+func TestAProgramsFailure(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]policy.Outcome{
+		"echo no >&2; exit 3":                   {Status: policy.Failed, Kind: policy.Error, Code: "exit"},
+		"exit 75":                               {Status: policy.Failed, Kind: policy.Transient, Code: "tempfail"},
+		"no-such-thing":                         {Status: policy.Failed, Kind: policy.Config, Code: "not_found"},
+		"echo 'HTTP/1.1 429 x' >&2; exit 1":     {Status: policy.Failed, Kind: policy.Transient, Code: "rate_limit"},
+		"kill -SEGV $$":                         {Status: policy.Failed, Kind: policy.Error, Code: "crash"},
+		"printf 'acc\\350s refus\\351'; exit 1": {Status: policy.Failed, Kind: policy.Error, Code: "exit"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			v, r := run(t, sh(t, script), "")
+			require.Equal(t, want, v.Outcome, v.Message)
+			if strings.Contains(script, "350") {
+				require.Equal(t, "accès refusé", r.OutputTail)
+				require.Equal(t, "windows-1252?", r.Encoding)
+				require.Equal(t, "accès refusé", v.Message)
+			}
+		})
+	}
+	p := sh(t, "")
+	p.Command = []string{"no-such-program"}
+	v, _ := run(t, p, "")
+	require.Equal(t, policy.Config, v.Kind)
+	require.ErrorContains(t, p.Ready(t.Context()), "not found")
+	p = sh(t, "true")
+	p.Dir = "/no/such/dir"
+	v, _ = run(t, p, "")
+	require.Contains(t, v.Message, "working directory")
+}
+
+// SE-07: the agent's own secrets are in no child's environment, and in no log.
+func TestSecretsStayHome(t *testing.T) {
+	t.Parallel()
+	p := sh(t, "env; echo "+secret)
+	p.PassEnv = []string{"*TOKEN*", "OTHER"}
+	v, r := run(t, p, "")
+	require.NotContains(t, string(v.Result), secret)
+	require.Contains(t, r.Text, "[masked]")
+	require.NotContains(t, r.Text, "PUSHD_TOKEN")
+	require.NotContains(t, r.Text, "MY_TOKEN")
+	require.NotContains(t, r.Text, "ANTHROPIC")
+	require.Contains(t, r.Text, "OTHER=o")
+	logs, err := filepath.Glob(filepath.Join(p.Runner.Dir, "*", "stdout.log.000"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	raw, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), secret)
+}
+
+// EX-01 with a window of 1 s: all that show life live, the silent one is cut.
+func TestSignsOfLife(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"steady":  `for i in 1 2 3 4 5; do echo '{"type":"tick"}'; sleep 0.5; done; echo ok`,
+		"stderr":  `for i in 1 2 3 4 5; do echo working >&2; sleep 0.5; done; echo ok`,
+		"partial": `for i in 1 2 3 4 5; do printf .; sleep 0.5; done; echo ok`,
+		"file":    `for i in 1 2 3 4 5; do echo $i >>"$ACTIVITY_FILE"; sleep 0.5; done; echo ok`,
+		"silent":  `sleep 600`,
+		"hung":    `echo begun; sleep 600`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sh(t, script)
+			p.SetEnv = map[string]string{"ACTIVITY_FILE": "{activity_file}"}
+			p.Windows = work.Windows{FirstOutput: time.Second, Inactivity: time.Second, StopGrace: time.Second}
+			begun := time.Now()
+			v, _ := run(t, p, "")
+			switch name {
+			case "silent":
+				require.Equal(t, "first_output", v.Code)
+				require.Contains(t, v.Message, "window first_output")
+				require.Less(t, time.Since(begun), 2500*time.Millisecond)
+			case "hung":
+				require.Equal(t, "inactivity", v.Code)
+				require.Contains(t, v.Message, "window inactivity")
+			default:
+				require.Equal(t, policy.Done, v.Status, "%+v", v)
+			}
+		})
+	}
+}
+
+func TestAResultWithoutAnExitCounts(t *testing.T) {
+	t.Parallel()
+	all, err := work.Builtin()
+	require.NoError(t, err)
+	a := all["claude"]
+	a.Argv = []string{"sh", "-c", `echo '{"type":"result","subtype":"success","is_error":false,"result":"yes","session_id":"s1"}'; sleep 600`}
+	c := &work.CLI{Runner: newRunner(t), Name: "claude", Adapter: a, Windows: work.Windows{Linger: 300 * time.Millisecond, StopGrace: 300 * time.Millisecond}}
+	v, r := run(t, c, `"hi"`)
+	require.Equal(t, policy.Done, v.Status)
+	require.Equal(t, "yes", r.Text)
+	require.Equal(t, "s1", r.SessionID)
+}
+
+// AW-07: however long a prompt is, no argument is.
+func TestAPromptOfAnyLength(t *testing.T) {
+	t.Parallel()
+	prompt, err := json.Marshal(map[string]string{"prompt": strings.Repeat("p", 200_000)})
+	require.NoError(t, err)
+	a := work.Adapter{Format: "plain", Argv: []string{"sh", "-c", "wc -c"}}
+	v, r := run(t, &work.CLI{Runner: newRunner(t), Adapter: a}, string(prompt))
+	require.Equal(t, policy.Done, v.Status)
+	require.Equal(t, "200000", strings.TrimSpace(r.Text))
+	a = work.Adapter{Format: "plain", Argv: []string{"sh", "-c", `wc -c <"$0"`, "{prompt_file}"}, Prompt: "file"}
+	_, r = run(t, &work.CLI{Runner: newRunner(t), Adapter: a}, string(prompt))
+	require.Equal(t, "200000", strings.TrimSpace(r.Text))
+	a = work.Adapter{Format: "plain", Argv: []string{"echo", "{prompt}"}, Prompt: "arg"}
+	v, _ = run(t, &work.CLI{Runner: newRunner(t), Adapter: a}, string(prompt))
+	require.Equal(t, policy.Permanent, v.Kind)
+}
+
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	for payload, good := range map[string]bool{
+		`"hi"`:                                   true,
+		`{"prompt":"hi"}`:                        true,
+		`{"prompt":"hi","resume":"0-a.b_c"}`:     true,
+		`{"prompt":"hi","model":"a/b:c"}`:        true,
+		`{"prompt":"hi","resume":"--dangerous"}`: false,
+		`{"prompt":"hi","resume":"../x"}`:        false,
+		`{"prompt":"hi","model":"-m"}`:           false,
+		`{"prompt":"hi","resum":"x"}`:            false,
+		`""`:                                     false,
+		`null`:                                   false,
+		`7`:                                      false,
+		``:                                       false,
+	} {
+		_, err := work.ParsePrompt(json.RawMessage(payload))
+		require.Equal(t, good, err == nil, "%s: %v", payload, err)
+	}
+}
+
+func FuzzPrompt(f *testing.F) {
+	f.Add([]byte(`{"prompt":"x","resume":"y"}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		p, err := work.ParsePrompt(payload)
+		if err == nil {
+			require.NotEmpty(t, p.Prompt)
+			require.False(t, strings.HasPrefix(p.Resume, "-") || strings.HasPrefix(p.Model, "-"))
+		}
+	})
+}
+
+func TestACall(t *testing.T) {
+	t.Parallel()
+	var seen http.Header
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header
+		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees the client go
+		switch r.URL.Path {
+		case "/ok":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"clicked":true}`))
+		case "/busy":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/bad":
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte("no such window"))
+		case "/hang":
+			<-r.Context().Done()
+		}
+	}))
+	defer srv.Close()
+	call := func(path string) (task.Verdict, work.Result) {
+		return run(t, &work.Call{
+			Client: srv.Client(), URL: srv.URL + path, Runner: newRunner(t),
+			Windows: work.Windows{FirstOutput: 300 * time.Millisecond},
+		}, `{"x":1}`)
+	}
+	v, _ := call("/ok")
+	require.Equal(t, policy.Done, v.Status)
+	require.JSONEq(t, `{"clicked":true}`, string(v.Result))
+	require.Equal(t, "a1", seen.Get("Idempotency-Key"))
+	v, _ = call("/busy")
+	require.Equal(t, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "overloaded", RetryAfter: 7 * time.Second}, v.Outcome)
+	v, _ = call("/bad")
+	require.Equal(t, policy.Permanent, v.Kind)
+	require.Contains(t, v.Message, "no such window")
+	v, _ = call("/hang")
+	require.Equal(t, "first_output", v.Code, "%+v", v)
+	srv.Close()
+	v, _ = call("/ok")
+	require.Equal(t, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "network"}, v.Outcome)
+}
+
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"exit 0": "", "exit 3": "version", "sleep 60": "no answer within",
+	} {
+		path := filepath.Join(t.TempDir(), "cli")
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+		p := sh(t, "")
+		p.Command = []string{path}
+		p.Preflight = work.Preflight{Version: []string{"--version"}, For: 300 * time.Millisecond}
+		err := p.Ready(t.Context())
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+	p := sh(t, "")
+	p.Preflight = work.Preflight{Connect: "127.0.0.1:1"}
+	require.ErrorContains(t, p.Ready(t.Context()), "refused")
+}
+
+func TestACancelIsAnswered(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := sh(t, `trap "" TERM; echo begun; while :; do echo on; sleep 0.05; done`)
+	p.Windows.StopGrace = 200 * time.Millisecond
+	pulse := &task.Pulse{}
+	go func() {
+		for pulse.Read().Activity == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel(task.ErrCancelled)
+	}()
+	v := p.Run(ctx, job(""), pulse)
+	require.Equal(t, policy.Cancelled, v.Status)
+	require.NotEmpty(t, pulse.Read().Note)
+}

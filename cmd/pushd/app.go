@@ -24,6 +24,7 @@ type service struct {
 	store    *boltstore.Store
 	watchdog *inflight.Watchdog
 	server   *server.Server
+	outside  *outside
 	listener net.Listener
 }
 
@@ -32,12 +33,19 @@ type service struct {
 func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (*service, error) {
 	rules := func() ackstore.Rules { return set.Rules() }
 	watchdog := inflight.New(inflight.Config{Rules: rules, ScanInterval: set.Watchdog.ScanInterval, Logger: log})
-	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub()}
+	out, err := newOutside(set.Document, rules, log)
+	if err != nil {
+		return nil, err
+	}
+	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub(), outside: out}
 	store, err := boltstore.Open(boltstore.Config{Dir: set.DataDir, Listener: ears, Logger: log})
 	if err != nil {
 		return nil, storeError(set.DataDir, err)
 	}
-	s := &service{log: log, store: store, watchdog: watchdog}
+	s := &service{log: log, store: store, watchdog: watchdog, outside: out}
+	if err := store.Follow(ctx, server.FollowingOf(out.set)); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	if s.listener, err = listen(ctx, set.Listen); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -48,13 +56,14 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 	registry := stream.NewRegistry(stream.RegistryConfig{MaxStreams: set.Stream.MaxStreams, Log: log}, store)
 	s.server = server.New(serverConfig(set, rules, open, log), server.Deps{
 		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters,
+		Webhooks: server.Webhooks{Set: out.set, Inbox: store, Bell: out.bell},
 	})
 	return s, nil
 }
 
 // run serves until ctx ends or a part fails. This is the order in which things
 // end: the server refuses pushes, ends its streams and answers the acks in
-// progress; then the watchdog stops; then the store closes, which both stood on.
+// progress; then chains and alerts stop, and the watchdog; then the store closes, which both stood on.
 func (s *service) run(ctx context.Context) error {
 	parts := &actors{}
 	parts.add("store", func(ctx context.Context) error {
@@ -62,6 +71,8 @@ func (s *service) run(ctx context.Context) error {
 		return s.store.Close()
 	})
 	parts.add("watchdog", func(ctx context.Context) error { return s.watchdog.Run(ctx, s.store) })
+	parts.add("alerts", func(ctx context.Context) error { return s.outside.bureau.Run(ctx, s.store) })
+	parts.add("chains", s.server.RunChains)
 	parts.add("server", func(ctx context.Context) error { return s.server.Run(ctx, s.listener) })
 	s.log.Info().Str("address", s.listener.Addr().String()).Str("version", buildVersion()).Msg("listening")
 	err := parts.run(ctx)
@@ -167,6 +178,7 @@ type listener struct {
 	notifier *stream.Notifier
 	watchdog *inflight.Watchdog
 	hub      *server.Hub
+	outside  *outside
 }
 
 // Wake wakes the machine's stream.
@@ -179,4 +191,5 @@ func (l *listener) Due(next time.Time) { l.watchdog.Due(next) }
 func (l *listener) Changed(changes []ackstore.Change) {
 	l.watchdog.Changed(changes)
 	l.hub.Changed(changes)
+	l.outside.Changed(changes)
 }

@@ -67,7 +67,11 @@ func configCommand(sh *shell) *cobra.Command {
 		Short: "Read a settings file as a start would",
 		Args:  args(1, 1),
 		RunE: func(_ *cobra.Command, given []string) error {
-			if _, err := settings.Load(settings.Sources{File: given[0]}); err != nil {
+			loaded, err := settings.Load(settings.Sources{File: given[0]})
+			if err != nil {
+				return err
+			}
+			if _, _, err := readOutside(loaded.Document); err != nil {
 				return err
 			}
 			return sh.confirmDone(map[string]any{"file": given[0], "fine": true}, "%s is fine", given[0])

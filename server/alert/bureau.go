@@ -24,7 +24,6 @@ type Source interface {
 
 // Deps are what a bureau stands on.
 type Deps struct {
-	Store  Source
 	Rules  func() ackstore.Rules
 	Now    func() time.Time // nil: time.Now
 	Logger zerolog.Logger
@@ -34,6 +33,7 @@ type Deps struct {
 type Bureau struct {
 	cfg    Config
 	deps   Deps
+	store  Source
 	client *http.Client
 	heard  chan []ackstore.Change
 	missed atomic.Uint64
@@ -84,8 +84,9 @@ func (b *Bureau) Changed(changes []ackstore.Change) {
 	}
 }
 
-// Run tells until ctx ends. What was not told then is in the outbox.
-func (b *Bureau) Run(ctx context.Context) error {
+// Run tells until ctx ends. What was not told then is in the store's outbox.
+func (b *Bureau) Run(ctx context.Context, store Source) error {
+	b.store = store
 	if len(b.desks) == 0 {
 		<-ctx.Done()
 		return nil
@@ -163,7 +164,7 @@ func (b *Bureau) post(ctx context.Context, d *desk, m *Message) {
 	// and without the outbox.
 	posting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := b.deps.Store.Post(posting, []ackstore.Letter{l}); err != nil {
+	if err := b.store.Post(posting, []ackstore.Letter{l}); err != nil {
 		go b.tellDirectly(context.WithoutCancel(ctx), d.receiver, l)
 		return
 	}
@@ -210,7 +211,7 @@ func (b *Bureau) courier(ctx context.Context, d *desk) {
 // round tries the letters that are due, and says when the next one is.
 func (b *Bureau) round(ctx context.Context, d *desk) (next time.Duration, gone bool) {
 	const idle = time.Minute
-	letters, err := b.deps.Store.Letters(ctx, d.receiver.ID, 100)
+	letters, err := b.store.Letters(ctx, d.receiver.ID, 100)
 	if err != nil {
 		return idle, false
 	}
@@ -225,7 +226,7 @@ func (b *Bureau) round(ctx context.Context, d *desk) (next time.Duration, gone b
 		if ctx.Err() != nil {
 			return idle, false
 		}
-		if err := b.deps.Store.Answer(ctx, []ackstore.Tried{tried}); err != nil {
+		if err := b.store.Answer(ctx, []ackstore.Tried{tried}); err != nil {
 			return idle, false
 		}
 		if tried.Gone && tried.Error == errGone.Error() {

@@ -87,10 +87,10 @@ func openStore(t *testing.T) *boltstore.Store {
 // run runs a bureau until the test ends, or stop is called.
 func run(t *testing.T, c *alert.Config, s alert.Source) (b *alert.Bureau, stop func()) {
 	t.Helper()
-	b = alert.New(*c, alert.Deps{Store: s, Rules: func() ackstore.Rules { return ackstore.Rules{} }, Logger: zerolog.Nop()})
+	b = alert.New(*c, alert.Deps{Rules: func() ackstore.Rules { return ackstore.Rules{} }, Logger: zerolog.Nop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = b.Run(ctx) }()
+	go func() { defer close(done); _ = b.Run(ctx, s) }()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
 	return b, stop

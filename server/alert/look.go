@@ -31,7 +31,7 @@ func (b *Bureau) look(ctx context.Context) {
 func (b *Bureau) lookAtStore(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	err := b.deps.Store.Writable(asking)
+	err := b.store.Writable(asking)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -49,7 +49,7 @@ func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool) {
 	const page = 1000
 	after := ""
 	for {
-		machines, err := b.deps.Store.Machines(ctx, b.deps.Rules(), after, page)
+		machines, err := b.store.Machines(ctx, b.deps.Rules(), after, page)
 		if err != nil {
 			return
 		}

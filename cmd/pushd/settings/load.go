@@ -46,6 +46,8 @@ type Loaded struct {
 	Settings
 	Values  []Value
 	Unknown []string // PUSHD_ variables that are no setting of ours
+
+	Document []byte // the settings file as it stands, for those who read the sections webhooks and alerts
 }
 
 // Error is a value that cannot be.
@@ -68,7 +70,14 @@ var clientVariables = []string{"PUSHD_URL", "PUSHD_TOKEN", "PUSHD_TOKEN_FILE", "
 func Load(src Sources) (*Loaded, error) {
 	l := &Loaded{}
 	fields := fieldsOf(&l.Settings)
-	said, err := gather(src, fields, &l.Unknown)
+	if src.File != "" {
+		raw, err := os.ReadFile(src.File)
+		if err != nil {
+			return nil, fmt.Errorf("settings file: %w", err)
+		}
+		l.Document = raw
+	}
+	said, err := gather(src, l.Document, fields, &l.Unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +112,7 @@ func (l *Loaded) value(name string) Value {
 type statement struct{ text, origin string }
 
 // gather asks the sources in turn; an empty text says nothing.
-func gather(src Sources, fields []*field, unknown *[]string) (map[string]statement, error) {
+func gather(src Sources, file []byte, fields []*field, unknown *[]string) (map[string]statement, error) {
 	said := map[string]statement{}
 	known := map[string]string{} // by either name
 	for _, f := range fields {
@@ -115,7 +124,7 @@ func gather(src Sources, fields []*field, unknown *[]string) (map[string]stateme
 		}
 	}
 	if src.File != "" {
-		if err := readFile(src.File, known, say); err != nil {
+		if err := readYAML(src.File, file, known, say); err != nil {
 			return nil, err
 		}
 	}
@@ -185,13 +194,4 @@ func fieldsOf(s *Settings) []*field {
 	}
 	walk(reflect.ValueOf(s).Elem())
 	return fields
-}
-
-// readFile reads a settings file and tells what it says.
-func readFile(path string, known map[string]string, say func(name, text, origin string)) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("settings file: %w", err)
-	}
-	return readYAML(path, raw, known, say)
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,6 +24,10 @@ func readYAML(path string, raw []byte, known map[string]string, say func(name, t
 	r := &yamlReader{path: path, known: known, say: say, seen: map[string]int{}}
 	return r.walk("", doc.Content[0])
 }
+
+// sections are parts of a settings file that are no settings: their readers find
+// them in [Loaded.Document].
+var sections = []string{"webhooks", "alerts"}
 
 type yamlReader struct {
 	path  string
@@ -49,6 +54,9 @@ func (r *yamlReader) walk(prefix string, node *yaml.Node) error {
 }
 
 func (r *yamlReader) entry(name string, key, value *yaml.Node) error {
+	if slices.Contains(sections, name) {
+		return nil
+	}
 	if r.known[name] != name {
 		if r.isSection(name) {
 			if value.Tag == "!!null" {

@@ -13,7 +13,7 @@
 //   - When Run returns its goroutines and its child processes are gone.
 //
 // What it leaves to others: how work is done and how its life is judged (package
-// work), the process tree (proc), output (output), the settings file (settings),
-// and being a service (service). Here are the connection, the desk where actions
+// work), the process tree (proc), output (output), the settings file (setup),
+// and being a service (daemon). Here are the connection, the desk where actions
 // wait and run, and the post that carries acks.
 package agentexec

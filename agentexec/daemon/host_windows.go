@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/eventlog"
+)
+
+// EventLog writes lines of JSON into the event log, by the level that stands in
+// them.
+type EventLog struct{ log *eventlog.Log }
+
+// OpenEventLog opens it.
+func OpenEventLog() (*EventLog, error) {
+	log, err := eventlog.Open(Name)
+	if err != nil {
+		return nil, fmt.Errorf("daemon: event log: %w", err)
+	}
+	return &EventLog{log}, nil
+}
+
+// Write serves zerolog.
+func (e *EventLog) Write(line []byte) (int, error) {
+	const event = 1
+	var err error
+	switch levelOf(line) {
+	case "error", "fatal", "panic":
+		err = e.log.Error(event, string(line))
+	case "warn":
+		err = e.log.Warning(event, string(line))
+	default:
+		err = e.log.Info(event, string(line))
+	}
+	return len(line), err
+}
+
+// Host runs an agent as the service that was started: run gets a context that
+// ends when the manager says stop, and its end is the service's.
+func Host(run func(ctx context.Context) error) error {
+	h := &handler{run: run}
+	if err := svc.Run(Name, h); err != nil {
+		return fmt.Errorf("daemon: %w", err)
+	}
+	return h.err
+}
+
+type handler struct {
+	run func(ctx context.Context) error
+	err error
+}
+
+// Execute serves the manager.
+func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+	const accepted = svc.AcceptStop | svc.AcceptShutdown
+	status <- svc.Status{State: svc.StartPending}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- h.run(ctx) }()
+	status <- svc.Status{State: svc.Running, Accepts: accepted}
+	for {
+		select {
+		case h.err = <-done:
+			if h.err != nil {
+				return true, 1 // an end with an error: the recovery actions hold
+			}
+			return false, 0
+		case r := <-requests:
+			switch r.Cmd {
+			case svc.Interrogate:
+				status <- r.CurrentStatus
+			case svc.Stop, svc.Shutdown:
+				const patience = 120_000 // ms, as long as a drain may take
+				status <- svc.Status{State: svc.StopPending, WaitHint: patience}
+				stop()
+			}
+		}
+	}
+}

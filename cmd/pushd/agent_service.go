@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"pushd/agentexec/daemon"
+)
+
+func installCommand(sh *shell, f *agentFlags) *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Make the agent a service: a systemd unit, or a Windows service",
+		Long: `Make the agent a service of this system that starts with it. The settings file
+must be there and make sense; its folder is made readable to its owner only
+where it is the default one. Installing again brings the service up to date.`,
+		Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := f.load(sh, cmd)
+			if err != nil {
+				return err
+			}
+			file.Defaults()
+			if err := file.Validate(); err != nil {
+				return &exitError{code: exitUsage, text: err.Error()}
+			}
+			path, err := f.path()
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if path == daemon.DefaultConfig() {
+				if err := daemon.Secure(filepath.Dir(path)); err != nil {
+					return err
+				}
+			}
+			if err := daemon.System().Install(cmd.Context(), daemon.Unit{Program: self, Config: path, User: user}); err != nil {
+				return err
+			}
+			sh.say("installed %s; `pushd agent start` starts it", daemon.Name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&user, "user", "", "who runs it (default: root, or LocalSystem, which has no logins of users)")
+	return cmd
+}
+
+// agentVerbs are the commands that act on the installed service.
+func agentVerbs(sh *shell) (commands []*cobra.Command) {
+	system := daemon.System()
+	for _, v := range []struct {
+		name, short, done string
+		act               func(context.Context) error
+	}{
+		{"uninstall", "Stop the service and remove it; settings and journal stay", "removed", system.Uninstall},
+		{"start", "Start the service", "started", system.Start},
+		{"stop", "Stop the service: what runs gets its time", "stopped", system.Stop},
+	} {
+		commands = append(commands, &cobra.Command{
+			Use: v.name, Short: v.short, Args: args(0, 0),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := v.act(cmd.Context()); err != nil {
+					return err
+				}
+				sh.say("%s %s", v.done, daemon.Name)
+				return nil
+			},
+		})
+	}
+	return append(commands, &cobra.Command{
+		Use: "status", Short: "Tell the state of the service", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := system.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(sh.out, state)
+			return err
+		},
+	})
+}

@@ -47,19 +47,22 @@ func (s *Server) recordOf(r *ackstore.Record) api.Record {
 	}
 	out.TimelineCut = r.TimelineCut
 	if r.WaitingFor != nil && r.State.Waits() {
-		out.WaitingFor = s.waitingOf(r.WaitingFor)
+		out.WaitingFor = s.waitingOf(r.WaitingFor, r.MachineID)
 	}
 	return out
 }
 
 // waitingOf says why an action waits. That the server stops comes before all that
 // the store knows of.
-func (s *Server) waitingOf(w *ackstore.Waiting) *api.Waiting {
+func (s *Server) waitingOf(w *ackstore.Waiting, machineID string) *api.Waiting {
+	why := predicament{waiting: *w, machine: machineID, now: s.store.Now()}
 	if s.draining.Load() {
-		return &api.Waiting{Reason: "draining", Resend: w.Resend}
+		why.waiting.Reason = "draining"
+		return &api.Waiting{Reason: "draining", Resend: w.Resend, Explanation: explain(why)}
 	}
 	out := &api.Waiting{
-		Reason: w.Reason, Resend: w.Resend, ActionID: w.ActionID, InFlight: w.InFlight,
+		Explanation: explain(why),
+		Reason:      w.Reason, Resend: w.Resend, ActionID: w.ActionID, InFlight: w.InFlight,
 		MachineID: w.MachineID, Target: w.Target, Until: api.At(w.Until),
 	}
 	if w.Hold != nil {
@@ -126,6 +129,7 @@ func (s *Server) machineOf(m *ackstore.Machine) api.Machine {
 		MachineID: m.ID, State: string(m.Presence), Since: api.At(m.Since), Address: m.Address, InstanceID: m.InstanceID,
 		StreamID: m.StreamID, MaxInFlight: m.Credit, InFlight: m.InFlight, Queued: m.Queued,
 		Breakers: breakersOf(m.Breakers), Paused: pausesOf(m.Holds), LastSeenAt: api.At(m.LastSeenAt), LastEventID: m.LastEventID,
+		Explanation: explainMachine(m, s.draining.Load(), s.store.Now()),
 	}
 	if !m.OldestQueuedAt.IsZero() {
 		out.OldestQueuedAgeS = api.S(max(0, s.store.Now().Sub(m.OldestQueuedAt)))

@@ -32,6 +32,9 @@ func (sh *shell) showRecord(w io.Writer, r api.Record) {
 	fact := func(name, format string, values ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", name, printable(fmt.Sprintf(format, values...)))
 	}
+	if why := standing(r, time.Now()); why != "" {
+		fmt.Fprintf(w, "%s\n\n", printable(why))
+	}
 	fact("action", "%s", r.ActionID)
 	fact("state", "%s", whereabouts(r))
 	fact("machine", "%s", r.MachineID)
@@ -61,6 +64,24 @@ func (sh *shell) showRecord(w io.Writer, r api.Record) {
 	if r.TimelineCut > 0 {
 		sh.say("%d entries in the middle were dropped", r.TimelineCut)
 	}
+}
+
+// standing says in one sentence why an unsettled action is where it is.
+func standing(r api.Record, now time.Time) string {
+	switch {
+	case r.WaitingFor != nil:
+		return r.WaitingFor.Explanation
+	case r.State == "in_doubt":
+		return fmt.Sprintf("Nobody knows whether it was done: it may be sent once only, and its agent has not answered; ask on %s, then `pushctl resolve %s --as done` (or failed), or `pushctl redrive %s`.",
+			r.MachineID, r.ActionID, r.ActionID)
+	case r.State != "in_flight":
+		return ""
+	case !r.CancelAskedAt.IsZero():
+		return fmt.Sprintf("Machine %s was asked %s ago to stop it and has not answered yet.", r.MachineID, age(now, r.CancelAskedAt))
+	case r.ReceivedAt.IsZero() || r.ReceivedAt.Before(r.DispatchedAt.Time):
+		return fmt.Sprintf("Sent to machine %s %s ago, and no ack has come for it yet.", r.MachineID, age(now, r.DispatchedAt))
+	}
+	return fmt.Sprintf("In work on machine %s; its last sign of life was %s ago.", r.MachineID, age(now, r.LastActivityAt))
 }
 
 func (sh *shell) showValue(fact func(string, string, ...any), name, text string) {

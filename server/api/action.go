@@ -117,8 +117,10 @@ type Resends struct {
 	Disconnect int `json:"disconnect"`
 }
 
-// Waiting is why an action is not dispatched.
+// Waiting is why an action is not dispatched. Explanation says it in one sentence.
 type Waiting struct {
+	Explanation string `json:"explanation"`
+
 	Reason    string   `json:"reason"`
 	Resend    bool     `json:"resend"`
 	Scope     string   `json:"scope,omitempty"` // of paused

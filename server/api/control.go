@@ -3,7 +3,8 @@ package api
 // Machine is a machine as management shows it.
 type Machine struct {
 	MachineID        string     `json:"machine_id"`
-	State            string     `json:"state"` // online, suspect, grace, offline
+	State            string     `json:"state"`       // online, suspect, grace, offline
+	Explanation      string     `json:"explanation"` // why its queue stands, or that nothing waits
 	Since            Time       `json:"since,omitzero"`
 	Contested        *Contested `json:"contested,omitempty"`
 	Address          string     `json:"address,omitempty"`

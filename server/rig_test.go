@@ -44,8 +44,11 @@ type options struct {
 	config func(*server.Config)
 	store  func(server.Store) server.Store // between the server and the real one
 	deps   func(*server.Deps, *boltstore.Store)
-	rules  func() ackstore.Rules
-	tokens map[string][]string // name to scopes; made before the start
+
+	changed func([]ackstore.Change) // hears too
+	beside  func(*server.Server)    // begins what runs beside the server
+	rules   func() ackstore.Rules
+	tokens  map[string][]string // name to scopes; made before the start
 }
 
 // rig is a server on the real store, on a port of its own.
@@ -63,9 +66,15 @@ type ears struct {
 	*stream.Notifier
 	*inflight.Watchdog
 	*server.Hub
+	also func([]ackstore.Change)
 }
 
-func (e ears) Changed(c []ackstore.Change) { e.Hub.Changed(c) }
+func (e ears) Changed(c []ackstore.Change) {
+	e.Hub.Changed(c)
+	if e.also != nil {
+		e.also(c)
+	}
+}
 
 func start(t *testing.T, o options) *rig {
 	t.Helper()
@@ -74,7 +83,7 @@ func start(t *testing.T, o options) *rig {
 	}
 	r := &rig{t: t, log: &lockedBuffer{}, tokens: map[string]string{}, ended: make(chan error, 1)}
 	log := zerolog.New(r.log)
-	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Logger: log}), server.NewHub()}
+	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Logger: log}), server.NewHub(), o.changed}
 	store, err := boltstore.Open(boltstore.Config{Dir: t.TempDir(), Listener: listener, Logger: log})
 	require.NoError(t, err)
 	r.store = store
@@ -101,7 +110,11 @@ func start(t *testing.T, o options) *rig {
 	if o.deps != nil {
 		o.deps(&deps, store)
 	}
-	r.run(server.New(config, deps), l, listener.Watchdog)
+	s := server.New(config, deps)
+	r.run(s, l, listener.Watchdog)
+	if o.beside != nil {
+		o.beside(s)
+	}
 	return r
 }
 

@@ -84,7 +84,7 @@ func addCommands(root *cobra.Command, sh *shell) {
 		"start": {demoCommand(sh), serveCommand(sh), agentCommand(sh)},
 		"work":  {pushCommand(sh), ackCommand(sh)},
 		"look":  {lsCommand(sh), showCommand(sh), tailCommand(sh)},
-		"act":   {pauseCommand(sh), resumeCommand(sh), cancelCommand(sh), redriveCommand(sh), resolveCommand(sh), breakerCommand(sh)},
+		"act":   {pauseCommand(sh), resumeCommand(sh), cancelCommand(sh), redriveCommand(sh), resolveCommand(sh), breakerCommand(sh), webhookCommand(sh), alertCommand(sh)},
 		"keep":  {tokenCommand(sh), configCommand(sh), benchCommand(sh), versionCommand(sh)},
 	} {
 		for _, c := range commands {

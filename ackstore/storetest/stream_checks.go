@@ -94,6 +94,7 @@ var streamEndChecks = []check{
 		for _, id := range []string{"a2", "a3"} {
 			rec := r.get(id)
 			require.Equal(r, []int{1, 0, 0}, []int{rec.Delivery, rec.Deliveries, rec.Resent()})
+			require.True(r, rec.FirstDispatchedAt.IsZero(), "nothing of it was ever sent")
 		}
 		l = r.attach(last(sent[0].EventID))
 		for _, d := range l.expect("a2", "a3") {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 
-	bolt "go.etcd.io/bbolt"
-
 	"pushd/ackstore"
 )
 
@@ -164,27 +162,4 @@ func (s *Store) Abandon() error {
 	s.in.close()
 	<-s.stopped
 	return s.db.Close()
-}
-
-// Verify reads a whole directory and tells what does not fit together. It writes
-// nothing.
-func Verify(dir string) (problems []string, err error) {
-	db, err := bolt.Open(filePath(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
-	if err != nil {
-		return nil, inUse(dir, err)
-	}
-	defer func() {
-		if cerr := db.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	err = db.View(func(bt *bolt.Tx) error {
-		for e := range bt.Check() {
-			problems = append(problems, e.Error())
-		}
-		more, err := audit(bt)
-		problems = append(problems, more...)
-		return err
-	})
-	return problems, err
 }

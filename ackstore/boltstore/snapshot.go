@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -39,21 +40,84 @@ func (c ctxWriter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// writeNew makes a file whole and on disk, or not at all.
+// Backup writes a copy of a stopped server's file to path, which must not be
+// there yet.
+func Backup(ctx context.Context, dir, path string, progress Progress) (err error) {
+	db, size, err := openToRead(filePath(dir), lockWait)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.View(func(bt *bolt.Tx) error {
+		if bt.Size() > size {
+			return fmt.Errorf("boltstore: %s is damaged: %s", filePath(dir), cutShort(size, bt.Size()))
+		}
+		return writeNew(path, func(w io.Writer) error {
+			_, err := bt.WriteTo(&told{w: ctxWriter{ctx, w}, progress: progress, total: bt.Size()})
+			return err
+		})
+	})
+}
+
+// told tells of what passes through it.
+type told struct {
+	w           io.Writer
+	progress    Progress
+	done, total int64
+}
+
+func (t *told) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	if t.done += int64(n); t.progress != nil {
+		t.progress(t.done, t.total)
+	}
+	return n, err
+}
+
+// writeNew makes a file whole and on disk, or not at all: until it is whole it
+// has another name.
 func writeNew(path string, write func(io.Writer) error) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("boltstore: %s: %w", path, os.ErrExist)
+	}
+	draft := path + ".partial"
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
 	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = errors.Join(err, os.Remove(path))
+		if err != nil {
+			_ = f.Close() // it may be closed, and its draft gone
+			_ = os.Remove(draft)
 		}
 	}()
 	if err := write(f); err != nil {
 		return fmt.Errorf("boltstore: %s: %w", path, err)
 	}
-	return f.Sync()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("boltstore: %s: %w", path, err)
+	}
+	return publish(f, path)
+}
+
+// publish gives a finished draft its name, over nothing that is there.
+func publish(f *os.File, path string) error {
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	err := os.Link(f.Name(), path)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return fmt.Errorf("boltstore: %s: %w", path, os.ErrExist)
+	case err != nil: // a file system without links
+		err = os.Rename(f.Name(), path)
+	default:
+		err = os.Remove(f.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("boltstore: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // compactBatch bounds a transaction of Compact.
@@ -63,11 +127,23 @@ const compactBatch = 4 << 20
 // file stands until the new one is whole and on disk.
 func Compact(dir string, progress Progress) (before, after int64, err error) {
 	path := filePath(dir)
-	src, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: false, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
-	if err != nil {
-		return 0, 0, inUse(dir, err)
+	if err := wholeFile(path); err != nil {
+		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, src.Close()) }()
+	src, err := openLocked(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			err = errors.Join(err, src.Close())
+		}
+	}()
+	// What a newer version keeps in buckets that this one does not know would be lost.
+	if err := src.View(knownSchema); err != nil {
+		return 0, 0, fmt.Errorf("boltstore: %w", err)
+	}
 	draft := path + ".compact"
 	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, 0, fmt.Errorf("boltstore: %w", err)
@@ -80,6 +156,12 @@ func Compact(dir string, progress Progress) (before, after int64, err error) {
 	}
 	if after, err = sizeOf(draft); err != nil {
 		return 0, 0, err
+	}
+	if runtime.GOOS == "windows" { // an open file cannot be replaced there
+		closed = true
+		if err := src.Close(); err != nil {
+			return 0, 0, fmt.Errorf("boltstore: %w", err)
+		}
 	}
 	if err := os.Rename(draft, path); err != nil {
 		return 0, 0, fmt.Errorf("boltstore: %w", err)

@@ -93,19 +93,18 @@ func openFile(dir string) (db *bolt.DB, err error) {
 			err = fmt.Errorf("boltstore: %s is damaged: %v", path, p)
 		}
 	}()
-	db, err = bolt.Open(path, 0o600, options())
-	if err != nil {
-		return nil, inUse(dir, err)
+	if err := wholeFile(path); err != nil {
+		return nil, err
 	}
-	return db, nil
+	return openLocked(path)
 }
 
 // inUse tells a lock that another process holds from other trouble.
-func inUse(dir string, err error) error {
+func inUse(path string, err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return fmt.Errorf("%w: %s", ackstore.ErrInUse, dir)
+		return fmt.Errorf("%w: %s", ackstore.ErrInUse, filepath.Dir(path))
 	}
-	return fmt.Errorf("boltstore: %s: %w", filePath(dir), err)
+	return fmt.Errorf("boltstore: %s: %w", path, err)
 }
 
 func createFile(path string) error {

@@ -22,7 +22,9 @@ type NewAction struct {
 	MaxAttempts          int
 	TransientMaxAttempts int
 	Labels               map[string]string
+	Trace                string   // W3C traceparent of the push; empty: none
 	Digest               [16]byte // of the content as it was sent
+	Late                 bool     // it could never be sent: refused if it is new, for a repeat is not
 }
 
 // Action is an action as the store keeps it, but for its payload and its result.
@@ -104,6 +106,8 @@ type Action struct {
 	Timeline        []Entry   `cbor:"88,keyasint,omitempty"`
 	TimelineCut     int       `cbor:"89,keyasint,omitempty"` // entries dropped from the middle
 	Note            string    `cbor:"90,keyasint,omitempty"` // of the operator who resolved it
+
+	Trace string `cbor:"91,keyasint,omitempty"` // W3C traceparent of its push
 }
 
 // Resent is how often this execution was lost in transport and sent again.

@@ -22,6 +22,8 @@ var (
 	ErrConflict = errors.New("ackstore: other content under a known action_id")
 	// ErrLimit: no room for a new action or machine.
 	ErrLimit = errors.New("ackstore: limit reached")
+	// ErrLate: a new action whose latest dispatch is before its earliest.
+	ErrLate = errors.New("ackstore: could never be sent")
 	// ErrClosed: the session or replay takes no new actions.
 	ErrClosed = errors.New("ackstore: label closed")
 	// ErrInUse: another process has the data directory open.
@@ -57,6 +59,19 @@ func (e *LimitError) Error() string {
 
 // Is matches ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// LateError names the action of a group that could never be sent.
+type LateError struct {
+	Index    int
+	ActionID string
+}
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("ackstore: action %q could never be sent", e.ActionID)
+}
+
+// Is matches ErrLate.
+func (e *LateError) Is(target error) bool { return target == ErrLate }
 
 // ClosedError names the closed session or replay of a group.
 type ClosedError struct {

@@ -18,7 +18,8 @@ type Store interface {
 // Line is the way of an action: push, claim, settle, and what sends it back.
 type Line interface {
 	// Push takes groups of new actions. A group is all or nothing; its Err is
-	// a *ConflictError, a *LimitError or a *ClosedError.
+	// a *ConflictError, a *LateError, a *LimitError or a *ClosedError. What is
+	// known is only compared: neither lateness nor a limit refuses a repeat.
 	Push(ctx context.Context, r Rules, groups [][]NewAction) ([]Pushed, error)
 	// Attach begins a stream or a poll: it raises the machine's epoch, judges
 	// what an earlier stream left behind (protocol section 7) and dispatches.
@@ -55,8 +56,9 @@ type Control interface {
 	Bulk(ctx context.Context, r Rules, req BulkReq) (BulkResult, error)
 	// Hold pauses a scope for a cause; the same cause again replaces its words.
 	Hold(ctx context.Context, r Rules, h Hold) error
-	// Unhold ends every cause of a scope and opens a closed label.
-	Unhold(ctx context.Context, r Rules, scope Scope, id string) error
+	// Unhold ends every cause of a scope and opens a closed label. With a
+	// machineID it ends those on that machine, and leaves the others.
+	Unhold(ctx context.Context, r Rules, scope Scope, id, machineID string) error
 	// CloseLabel refuses new actions of a session or replay until Unhold.
 	CloseLabel(ctx context.Context, scope Scope, id string) error
 	// CloseBreaker closes the breaker of machine and target (machine empty: a shared one).
@@ -106,6 +108,11 @@ type Change struct {
 	State               State
 	Event, Detail       string
 	At                  time.Time
+
+	Was   State     // of the action before; 0: it was not there
+	Lost  Cause     // by which its delivery was lost, where that waited to be sent again
+	Sent  time.Time // when its newest delivery was dispatched; zero: never
+	Trace string    // the action's
 }
 
 // Pushed answers a group of Push.
@@ -181,6 +188,8 @@ type Dispatch struct {
 	EventID                                        uint64
 	Resent, Attempts, TransientAttempts            int
 	DispatchedAt, AckBy                            time.Time
+	DueSince                                       time.Time // its push, or its earliest dispatch if that is later
+	Trace                                          string    // W3C traceparent; empty: none
 }
 
 // CancelNote tells a stream to stop an action.
@@ -353,7 +362,17 @@ type Overview struct {
 	OldestQueued time.Time
 	Commits      uint64 // since the store was opened
 	Bytes        int64  // size of the file
+
+	Presences      map[Presence]int
+	OldestInFlight time.Time        // dispatched first of what is in flight
+	CreditUsed     int              // in flight on machines with a live stream or poll
+	Credit         int              // of those machines
+	Evicted        map[State]uint64 // records past their retention, since the store was opened
+	ClockJumps     ClockJumps       // of the wall clock, likewise
 }
+
+// ClockJumps counts how often the wall clock was set.
+type ClockJumps struct{ Forward, Back uint64 }
 
 // Presence of a machine.
 type Presence string

@@ -23,6 +23,7 @@ type Config struct {
 	Rules        func() ackstore.Rules // in force now
 	ScanInterval time.Duration         // of the net; more than 0
 	Now          func() time.Time      // nil: time.Now
+	Swept        func(time.Duration)   // told how long each sweep took; nil: nobody asks
 	Logger       zerolog.Logger
 }
 
@@ -91,6 +92,9 @@ func (w *Watchdog) arm(alarm *time.Timer) {
 
 // sweep does what is due, in slices.
 func (w *Watchdog) sweep(ctx context.Context) {
+	if w.cfg.Swept != nil {
+		defer func(began time.Time) { w.cfg.Swept(w.cfg.Now().Sub(began)) }(w.cfg.Now())
+	}
 	for ctx.Err() == nil {
 		begun := w.cfg.Now()
 		done, err := w.store.Sweep(ctx, w.cfg.Rules(), sweepMost)

@@ -38,7 +38,7 @@ func (c *call) resumeMachine() error {
 	if err != nil {
 		return err
 	}
-	if err := c.store.Unhold(context.WithoutCancel(c.r.Context()), c.rules(), ackstore.OfMachine, id); err != nil {
+	if err := c.store.Unhold(context.WithoutCancel(c.r.Context()), c.rules(), ackstore.OfMachine, id, ""); err != nil {
 		return nameUnknown(err, "machine", id)
 	}
 	return c.answerHeldMachine(id)
@@ -105,8 +105,9 @@ func (c *call) readHold(hold ackstore.Hold) (ackstore.Hold, error) {
 	return hold, f.err()
 }
 
-// resumeLabel is POST /v1/sessions|replays/ID/resume. It ends every cause, so a
-// caller with a pattern may do it only where all of them are within it.
+// resumeLabel is POST /v1/sessions|replays/ID/resume. It ends every cause, or with
+// a machine_id those that hold it on that machine, which is all that a caller
+// under a pattern may end.
 func (c *call) resumeLabel(scope ackstore.Scope) error {
 	id, err := c.pathID(string(scope))
 	if err != nil {
@@ -124,33 +125,10 @@ func (c *call) resumeLabel(scope ackstore.Scope) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	if err := c.resumesWithin(scope, id, machine); err != nil {
-		return err
-	}
-	if err := c.store.Unhold(context.WithoutCancel(c.r.Context()), c.rules(), scope, id); err != nil {
+	if err := c.store.Unhold(context.WithoutCancel(c.r.Context()), c.rules(), scope, id, machine); err != nil {
 		return nameUnknown(err, string(scope), id)
 	}
 	return c.answerLabel(scope, id)
-}
-
-// resumesWithin refuses to resume on one machine what is paused on others too.
-func (c *call) resumesWithin(scope ackstore.Scope, id, machine string) error {
-	if machine == "" {
-		return nil
-	}
-	label, err := c.store.Label(c.r.Context(), scope, id)
-	if r := judgeOrNil(err); r != nil && r.kind == unknown {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, h := range label.Holds {
-		if h.MachineID != machine || label.Closed {
-			return refuseField(forbidden, "machine_id", "%s %s is paused or closed beyond machine %s; resume it as a whole", scope, quote(id), quote(machine))
-		}
-	}
-	return nil
 }
 
 // closeBreaker is POST /v1/breakers/close.

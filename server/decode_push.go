@@ -33,7 +33,8 @@ type pushDecoder struct {
 
 // pushItem is an action as it was read. late is what is wrong with it if it is
 // new: an instant that has passed. A repeat of a known action is not refused for
-// that, or a sender whose first answer was lost could not learn of it.
+// that, or a sender whose first answer was lost could not learn of it; which one
+// it is the store decides.
 type pushItem struct {
 	action ackstore.NewAction
 	named  bool // its action_id was given

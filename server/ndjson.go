@@ -121,7 +121,7 @@ func (c *call) pushBatch(batch []*line) {
 		case err != nil:
 			l.err = err
 		case answers[i].Err != nil:
-			l.err = ofGroup(answers[i].Err, func(_ int, field string) string { return field })
+			l.err = ofLate(answers[i].Err, []pushItem{l.item}, func(_ int, field string) string { return field })
 		default:
 			l.item.pushed = answers[i].Items[0]
 		}
@@ -133,9 +133,6 @@ func (c *call) admitLine(l *line) error {
 		return refuse(draining, "the server is stopping and takes no pushes; send this line again when it is back")
 	}
 	if err := c.reachPush(l.item, "machine_id"); err != nil {
-		return err
-	}
-	if err := c.refuseLate([]pushItem{l.item}); err != nil {
 		return err
 	}
 	return c.name(&l.item)

@@ -56,9 +56,6 @@ func (c *call) pushGroup(items []pushItem, at func(i int, field string) string) 
 			return nil, err
 		}
 	}
-	if err := c.refuseLate(items); err != nil {
-		return nil, err
-	}
 	group := make([]ackstore.NewAction, len(items))
 	for i := range items {
 		if err := c.name(&items[i]); err != nil {
@@ -73,7 +70,7 @@ func (c *call) pushGroup(items []pushItem, at func(i int, field string) string) 
 		return nil, err
 	}
 	if answers[0].Err != nil {
-		return nil, ofGroup(answers[0].Err, at)
+		return nil, ofLate(answers[0].Err, items, at)
 	}
 	return answers[0].Items, nil
 }
@@ -87,38 +84,19 @@ func (c *call) reachPush(item pushItem, field string) error {
 	return r
 }
 
-// refuseLate refuses new actions whose time is over; a known one is a repeat.
-func (c *call) refuseLate(items []pushItem) error {
-	var named []pushItem
-	var ids []string
-	for _, item := range items {
-		err := item.late.err()
-		switch {
-		case err == nil:
-		case !item.named:
-			return err
-		default:
-			named = append(named, item)
-			ids = append(ids, item.action.ActionID)
-		}
+// ofLate says in the words of its item why an action could never be sent.
+func ofLate(err error, items []pushItem, at func(i int, field string) string) error {
+	var late *ackstore.LateError
+	if errors.As(err, &late) {
+		return items[late.Index].late.err()
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	owners, err := c.store.Owners(c.r.Context(), ids)
-	if err != nil {
-		return err
-	}
-	for i, item := range named {
-		if owners[i] == "" {
-			return item.late.err()
-		}
-	}
-	return nil
+	return ofGroup(err, at)
 }
 
-// name gives an action without an id a new UUIDv7.
+// name gives an action without an id a new UUIDv7. Whether one that could never
+// be sent is a repeat, which is answered as such, only the store knows.
 func (s *Server) name(item *pushItem) error {
+	item.action.Late = item.late.err() != nil
 	if item.named {
 		return nil
 	}

@@ -126,3 +126,32 @@ func (failing) Settle(context.Context, ackstore.Rules, []ackstore.Ack) ([]acksto
 func (failing) Writable(context.Context) error { return errFull }
 
 func (failing) Get(context.Context, ackstore.Rules, string) (ackstore.Record, error) { panic("boom") }
+
+// A sender whose first answer was lost may come again when the expiry it sent is
+// past, and even the record.
+func TestARepeatIsAnsweredAfterItsExpiryAndItsRecord(t *testing.T) {
+	t.Parallel()
+	short := rules()
+	short.KeepSettled = time.Millisecond
+	r := start(t, options{rules: func() ackstore.Rules { return short }})
+	soon := time.Now().Add(200 * time.Millisecond).UTC().Format(time.RFC3339Nano)
+	late := map[string]any{"action_id": "a1", "machine_id": "m1", "type": "job", "expires_at": soon}
+	r.want(201, "POST", "/v1/actions", late, nil)
+	r.want(200, "POST", "/v1/actions/a1/cancel", none, nil)
+	require.Eventually(t, func() bool { return r.call("GET", "/v1/actions/a1", nil).status == 404 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return r.call("POST", "/v1/actions", map[string]any{"machine_id": "m1", "type": "job", "expires_at": soon}).status == 400
+	}, patience, 20*time.Millisecond, "the expiry passes")
+	var pushed api.Pushed
+	r.want(200, "POST", "/v1/actions", late, &pushed)
+	require.Equal(t, "cancelled", pushed.State)
+	require.True(t, pushed.Deduplicated)
+	late["action_id"] = "a2"
+	a := r.want(400, "POST", "/v1/actions", late, nil)
+	require.Equal(t, "expires_at", r.problem(a).Errors[0].Field)
+	a = r.want(400, "POST", "/v1/actions", []any{push("a3", "m1"), late}, nil)
+	require.Equal(t, "[1].expires_at", r.problem(a).Errors[0].Field)
+	late["action_id"] = "a1"
+	got := lines(t, r.want(200, "POST", "/v1/actions", late, nil, ndjson).body)
+	require.True(t, got[0].Deduplicated)
+}

@@ -56,6 +56,7 @@ var routeCases = []routeCase{
 	{"GET /v1/watchdog/metrics", "/v1/watchdog/metrics", nil, "admin read read-win"},
 	{"GET /v1/feed", "/v1/feed?x=1", nil, "admin read read-win"}, // 400 to who may
 	{"GET /metrics", "/metrics", nil, "admin read read-win"},
+	{"GET /v1/backup", "/v1/backup", nil, "admin"},
 	{"POST /v1/tokens", "/v1/tokens", none, "admin"},
 	{"GET /v1/tokens", "/v1/tokens", nil, "admin"},
 	{"DELETE /v1/tokens/:id", "/v1/tokens/none", nil, "admin"},
@@ -159,4 +160,27 @@ func TestListsShowWhatIsWithinThePattern(t *testing.T) {
 	var l1 struct{ State string }
 	r.want(200, "GET", "/v1/actions/l1", nil, &l1, r.as("admin"))
 	require.Equal(t, "queued", l1.State)
+}
+
+// Under a pattern a resume ends what holds a session on that machine, and leaves
+// what holds it elsewhere.
+func TestAResumeUnderAPatternIsOfItsMachine(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{tokens: scopes})
+	for _, machine := range []string{"win-1", "lin-1"} {
+		r.want(201, "POST", "/v1/actions", map[string]any{"action_id": "on-" + machine, "machine_id": machine, "type": "job", "session_id": "s1"}, nil, r.as("admin"))
+		r.want(200, "POST", "/v1/sessions/s1/pause", map[string]any{"machine_id": machine}, nil, r.as("admin"))
+	}
+	r.want(403, "POST", "/v1/sessions/s1/resume", none, nil, r.as("operate-win"))
+	r.want(403, "POST", "/v1/sessions/s1/resume", map[string]any{"machine_id": "lin-1"}, nil, r.as("operate-win"))
+	var left struct {
+		Paused []struct {
+			MachineID string `json:"machine_id"`
+		}
+	}
+	r.want(200, "POST", "/v1/sessions/s1/resume", map[string]any{"machine_id": "win-1"}, &left, r.as("operate-win"))
+	require.Len(t, left.Paused, 1)
+	require.Equal(t, "lin-1", left.Paused[0].MachineID)
+	r.want(200, "POST", "/v1/sessions/s1/resume", none, nil, r.as("admin"))
+	require.Contains(t, string(r.want(200, "GET", "/queue", nil, nil, r.as("admin")).body), `"paused":[]`)
 }

@@ -51,7 +51,7 @@ type (
 		Resolve(ctx context.Context, r ackstore.Rules, acts []ackstore.Act) ([]ackstore.Acted, error)
 		Bulk(ctx context.Context, r ackstore.Rules, req ackstore.BulkReq) (ackstore.BulkResult, error)
 		Hold(ctx context.Context, r ackstore.Rules, h ackstore.Hold) error
-		Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Scope, id string) error
+		Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Scope, id, machineID string) error
 		CloseLabel(ctx context.Context, scope ackstore.Scope, id string) error
 		CloseBreaker(ctx context.Context, r ackstore.Rules, machineID, target string) error
 	}

@@ -72,6 +72,7 @@ func AppendEnvelope(dst []byte, d ackstore.Dispatch, withEventID bool) []byte {
 		dst = appendTime(dst, "ack_by", d.AckBy)
 	}
 	dst = appendLabels(appendName(dst, "labels"), d.Labels)
+	dst = appendField(dst, "traceparent", d.Trace)
 	if withEventID {
 		dst = strconv.AppendUint(appendName(dst, "event_id"), d.EventID, 10)
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	Random          func() uint64    // safe for concurrent use; nil: math/rand/v2
 	Log             zerolog.Logger
 	Tally           *Tally // nil: not counted
+	// Sent is told of each dispatch once its bytes were handed to the socket and
+	// flushed, and of that moment; it must not block. Nil: nobody asks.
+	Sent func(d ackstore.Dispatch, at time.Time)
 }
 
 func (c Config) withDefaults() Config {
@@ -221,7 +224,21 @@ func (g *Generator) hand(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	return true, g.flush()
+	if err := g.flush(); err != nil {
+		return false, err
+	}
+	g.tellSent(got.Dispatches)
+	return true, nil
+}
+
+func (g *Generator) tellSent(sent []ackstore.Dispatch) {
+	if g.config.Sent == nil {
+		return
+	}
+	at := g.config.Now()
+	for _, d := range sent {
+		g.config.Sent(d, at)
+	}
 }
 
 // dispatch writes one frame after another. What a failure, or somebody who wants

@@ -141,6 +141,10 @@ func (t *tx) parcel(r *rec) ackstore.Dispatch {
 		Delivery: a.Delivery, EventID: a.EventID, Resent: a.Resent(),
 		Attempts: a.Attempts, TransientAttempts: a.TransientAttempts,
 		DispatchedAt: a.DispatchedAt, AckBy: a.DispatchedAt.Add(a.OrphanAfter),
+		DueSince: a.CreatedAt, Trace: a.Trace,
+	}
+	if a.AvailableAt.After(d.DueSince) {
+		d.DueSince = a.AvailableAt
 	}
 	return d
 }

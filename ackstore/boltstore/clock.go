@@ -42,6 +42,7 @@ func (c *clock) step(now time.Time, elapsed func() time.Duration) time.Duration 
 // Instants that a client or an operator named stay where they are.
 func (t *tx) stepped(step time.Duration) {
 	t.s.log.Warn().Dur("step", step).Msg("the wall clock was set; what waits for a duration keeps it")
+	t.seen(func(s *seen) { s.jump(step) })
 	seen := map[uint64]bool{}
 	var ords []uint64
 	t.fail(t.bucket(bucketTimes).ForEach(func(key, _ []byte) error {
@@ -63,6 +64,23 @@ func (t *tx) stepped(step time.Duration) {
 		}
 	}
 }
+
+// seen is what an overview tells of the time since the store was opened.
+type seen struct {
+	evicted map[ackstore.State]uint64
+	jumps   ackstore.ClockJumps
+}
+
+func (s *seen) jump(step time.Duration) {
+	if step < 0 {
+		s.jumps.Back++
+	} else {
+		s.jumps.Forward++
+	}
+}
+
+// seen notes something once the commit stands.
+func (t *tx) seen(note func(*seen)) { t.notes = append(t.notes, note) }
 
 func shift(a *ackstore.Action, step time.Duration) ledger.Effect {
 	if a.Delayed && !a.AvailableAt.IsZero() {

@@ -153,8 +153,15 @@ func (s *Store) commit(batch []*call) (*tx, error) {
 		t.deliver()
 		return t, nil
 	}
+	began := time.Now()
 	if err := bt.Commit(); err != nil {
 		return nil, s.failed(t, err)
+	}
+	if s.cfg.Commit != nil {
+		s.cfg.Commit(time.Since(began))
+	}
+	for _, note := range t.notes {
+		note(&s.seen)
 	}
 	s.commits.Add(1)
 	s.broken.Store(false)
@@ -218,6 +225,7 @@ type tx struct {
 	mail     map[*lease]*post
 	wakes    map[string]bool
 	changes  []ackstore.Change
+	notes    []func(*seen)
 	undo     []func() // what a failed commit must put back beside the memory
 	metaTold bool     // ord, stamp or counts moved
 }

@@ -107,11 +107,19 @@ func (s *Store) Hold(ctx context.Context, r ackstore.Rules, h ackstore.Hold) err
 	})
 }
 
-// Unhold ends every cause of a scope; give-ups are counted anew after it.
-func (s *Store) Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Scope, id string) error {
+// Unhold ends every cause of a scope, or those on one machine; give-ups are
+// counted anew after it.
+func (s *Store) Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Scope, id, machineID string) error {
 	return s.submit(ctx, r, func(t *tx) {
+		within := machineID != "" && scope != ackstore.OfMachine
 		for _, h := range t.holdsOn(scope, id) {
-			t.unhold(&h)
+			if !within || h.MachineID == machineID {
+				t.unhold(&h)
+			}
+		}
+		if within {
+			t.forgetGiveUpsOn(machineID, scope, id)
+			return
 		}
 		switch scope {
 		case ackstore.OfMachine:
@@ -128,6 +136,17 @@ func (s *Store) Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Sco
 			t.wrote = true
 		}
 	})
+}
+
+func (t *tx) forgetGiveUpsOn(machineID string, scope ackstore.Scope, id string) {
+	m := t.s.machines[machineID]
+	if m == nil || scope != ackstore.OfSession {
+		return
+	}
+	if _, had := m.row.LaneGiveUps[id]; had {
+		delete(m.row.LaneGiveUps, id)
+		t.touch(m)
+	}
 }
 
 func (t *tx) forgetGiveUps(session string) {

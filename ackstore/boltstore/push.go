@@ -74,6 +74,9 @@ func (p *pushing) look(i int, group []ackstore.NewAction) error {
 		p.known[i] = p.t.again(n, r, k)
 		return nil
 	}
+	if n.Late {
+		return &ackstore.LateError{Index: i, ActionID: n.ActionID}
+	}
 	return p.room(i, n)
 }
 
@@ -163,7 +166,7 @@ func (t *tx) action(n *ackstore.NewAction, seq uint64) ackstore.Action {
 		Type: n.Type, Target: n.Target, Priority: n.Priority, Guarantee: n.Guarantee, OnDead: n.OnDead, Labels: n.Labels,
 		OrphanTimeout: n.OrphanTimeout, InactivityTimeout: n.InactivityTimeout, Ceiling: n.Ceiling,
 		MaxResends: n.MaxResends, MaxAttempts: n.MaxAttempts, TransientMaxAttempts: n.TransientMaxAttempts,
-		PayloadBytes: len(n.Payload), Seq: seq, State: ackstore.Queued, CreatedAt: t.now,
+		Trace: n.Trace, PayloadBytes: len(n.Payload), Seq: seq, State: ackstore.Queued, CreatedAt: t.now,
 	}
 	available := n.AvailableAt
 	if n.Delay > 0 {

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -237,18 +238,39 @@ func (s *Store) Overview(ctx context.Context, r ackstore.Rules) (ackstore.Overvi
 			}
 		}
 		sortBreakers(o.Breakers)
+		o.Presences, o.Evicted, o.ClockJumps = map[ackstore.Presence]int{}, maps.Clone(s.seen.evicted), s.seen.jumps
 		for _, m := range t.s.machines {
-			if at := t.oldest(m); !at.IsZero() && (o.OldestQueued.IsZero() || at.Before(o.OldestQueued)) {
-				o.OldestQueued = at
-			}
-			for _, r := range m.open {
-				if r.a.Orphan != 0 {
-					o.Orphans++
-				}
-			}
+			t.overlook(m, &o)
 		}
 	})
 	return o, err
+}
+
+// overlook adds a machine to an overview.
+func (t *tx) overlook(m *machine, o *ackstore.Overview) {
+	first := func(oldest *time.Time, at time.Time) {
+		if !at.IsZero() && (oldest.IsZero() || at.Before(*oldest)) {
+			*oldest = at
+		}
+	}
+	first(&o.OldestQueued, t.oldest(m))
+	for _, r := range m.open {
+		if r.a.Orphan != 0 {
+			o.Orphans++
+		}
+		if r.a.State == ackstore.InFlight {
+			first(&o.OldestInFlight, r.a.DispatchedAt)
+		}
+	}
+	if !m.listed {
+		return
+	}
+	presence := t.presence(m)
+	o.Presences[presence]++
+	if presence == ackstore.Online || presence == ackstore.Suspect {
+		o.CreditUsed += m.inFlight
+		o.Credit += m.credit()
+	}
 }
 
 // Machine is one machine as it stands.

@@ -390,10 +390,13 @@ func (t *tx) regate(m *machine) {
 func (t *tx) retell(r *rec, old *ackstore.Action) {
 	a := &r.a
 	grown := len(a.Timeline) + a.TimelineCut
+	c := ackstore.Change{ActionID: a.ID, MachineID: a.MachineID, State: a.State, Sent: a.DispatchedAt, Trace: a.Trace}
 	if old != nil {
 		grown -= len(old.Timeline) + old.TimelineCut
+		c.Was, c.Lost = old.State, old.Orphan
 	}
 	for _, e := range a.Timeline[len(a.Timeline)-min(grown, len(a.Timeline)):] {
-		t.say(ackstore.Change{ActionID: a.ID, MachineID: a.MachineID, State: a.State, Event: e.Event, Detail: e.Detail})
+		c.Event, c.Detail = e.Event, e.Detail
+		t.say(c)
 	}
 }

@@ -63,6 +63,7 @@ func (t *tx) retireRecord(ord uint64) {
 	}
 	t.s.counts[a.State]--
 	t.metaTold = true
+	t.seen(func(s *seen) { s.evicted[a.State]++ })
 	_, k, ok := t.find(a.ID)
 	if !ok {
 		return

@@ -23,6 +23,7 @@ type Config struct {
 	Now      func() time.Time     // the store's clock; nil: time.Now
 	Elapsed  func() time.Duration // time that no step of the wall clock touches, for tests; nil: what Now's readings tell
 	Listener ackstore.Listener    // nil: nobody listens
+	Commit   func(time.Duration)  // told how long each commit took; it must not block; nil: nobody asks
 	Logger   zerolog.Logger
 }
 
@@ -37,6 +38,7 @@ type Store struct {
 	commits atomic.Uint64
 	boxes   boxes
 	clock   clock // owned by the committer
+	seen    seen  // owned by the committer
 
 	following []ackstore.Following // owned by the committer
 	memory                         // owned by the committer
@@ -63,6 +65,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, log: cfg.Logger, db: db, stopped: make(chan struct{})}
 	s.in.signal = make(chan struct{}, 1)
+	s.seen.evicted = map[ackstore.State]uint64{}
 	s.boot = cfg.Now()
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())

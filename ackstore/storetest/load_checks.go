@@ -138,6 +138,6 @@ func (r *rig) disturb(rng *rand.Rand, machines, rounds int) {
 			r.clock.add(300 * time.Millisecond)
 			_, _ = r.store.Sweep(ctx, r.rules, 8)
 		}
-		_ = r.store.Unhold(ctx, r.rules, ackstore.OfMachine, m)
+		_ = r.store.Unhold(ctx, r.rules, ackstore.OfMachine, m, "")
 	}
 }

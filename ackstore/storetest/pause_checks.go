@@ -91,6 +91,26 @@ var pauseChecks = []check{
 		one.expect("a1")
 		two.expect("b2")
 	}},
+	{"a resume on one machine leaves the pauses of others, and a closed door, as they are", func(r *rig) {
+		one, two := r.attach(), r.attach(on("m2"))
+		r.push(action("a1", lane("s1")), action("b1", lane("s1"), of("m2")))
+		one.expect("a1")
+		two.expect("b1")
+		r.hold(ackstore.OfSession, "s1", onMachine("m1"))
+		r.hold(ackstore.OfSession, "s1", onMachine("m2"))
+		require.NoError(r, r.store.CloseLabel(ctx, ackstore.OfSession, "s1"))
+		r.done("a1", "b1")
+		require.NoError(r, r.store.Unhold(ctx, r.rules, ackstore.OfSession, "s1", "m2"))
+		holds := r.overview().Holds
+		require.Len(r, holds, 1)
+		require.Equal(r, "m1", holds[0].MachineID)
+		require.ErrorIs(r, r.tryPush(action("a2", lane("s1"))).Err, ackstore.ErrClosed)
+		require.NoError(r, r.store.Unhold(ctx, r.rules, ackstore.OfSession, "s1", "m3"))
+		require.Len(r, r.overview().Holds, 1, "a machine that has none")
+		r.unhold(ackstore.OfSession, "s1")
+		require.Empty(r, r.overview().Holds)
+		r.push(action("a2", lane("s1")))
+	}},
 	{"a paused head of a lane does not hide other lanes, nor a paused replay its lane's order", func(r *rig) {
 		r.hold(ackstore.OfReplay, "r1")
 		r.push(action("a1", lane("s"), replay("r1")), action("a2", lane("s")), action("b1", lane("t")))

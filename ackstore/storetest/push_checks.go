@@ -96,6 +96,21 @@ var pushChecks = []check{
 		r.is(ackstore.Queued, "a1", "a2", "c1")
 		r.unknown("b1")
 	}},
+	{"what could never be sent is refused if it is new, and takes its group with it", func(r *rig) {
+		late := func(n *ackstore.NewAction) { n.Late = true }
+		p := r.tryPush(action("n1"), action("n2", late))
+		var refused *ackstore.LateError
+		require.ErrorAs(r, p.Err, &refused)
+		require.Equal(r, ackstore.LateError{Index: 1, ActionID: "n2"}, *refused)
+		r.unknown("n1", "n2")
+		r.push(action("a1"))
+		require.True(r, r.push(action("a1", late))[0].Duplicate, "a repeat is answered as one")
+		r.attach().expect("a1")
+		r.done("a1")
+		r.pass(r.rules.KeepSettled + time.Second)
+		require.True(r, r.push(action("a1", late))[0].Duplicate, "and of a tombstone too")
+		require.ErrorIs(r, r.tryPush(action("a1", late, payload("2"))).Err, ackstore.ErrConflict)
+	}},
 	{"the seq of a refused group is nobody's", func(r *rig) {
 		first := r.push(action("a1"))[0].Seq
 		r.tryPush(action("n1"), action("a1", payload("2")))

@@ -268,7 +268,7 @@ func (r *rig) hold(scope ackstore.Scope, id string, words ...func(*ackstore.Hold
 
 func (r *rig) unhold(scope ackstore.Scope, id string) {
 	r.Helper()
-	require.NoError(r, r.store.Unhold(ctx, r.rules, scope, id), "Unhold %s %s", scope, id)
+	require.NoError(r, r.store.Unhold(ctx, r.rules, scope, id, ""), "Unhold %s %s", scope, id)
 }
 
 // causes lists why a scope is paused, sorted.

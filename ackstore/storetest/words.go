@@ -26,6 +26,7 @@ func action(id string, opts ...opt) ackstore.NewAction {
 
 // digest stands for that of the content as it was sent.
 func digest(a ackstore.NewAction) (d [16]byte) {
+	a.Late = false
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []any{a}))
 	copy(d[:], sum[:])
 	return d

@@ -2,6 +2,7 @@ package agentexec
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -59,7 +60,25 @@ func (a *Agent) Run(ctx context.Context) error {
 // client is the way to the server with the token of this moment.
 func (a *Agent) client() (*api.Client, error) {
 	token, err := a.deps.Token()
-	return &api.Client{Base: a.cfg.Server, Token: token, HTTP: a.deps.HTTP}, err
+	via := a.deps.HTTP
+	if a.single.Load() {
+		via = a.alone
+	}
+	return &api.Client{Base: a.cfg.Server, Token: token, HTTP: via}, err
+}
+
+// closing ends the connection after each request.
+type closing struct{ next http.RoundTripper }
+
+// RoundTrip serves http.Client.
+func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := c.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	r = r.Clone(r.Context())
+	r.Close = true
+	return next.RoundTrip(r)
 }
 
 // wait waits for d; false if ctx ends before.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -105,6 +106,11 @@ type Agent struct {
 	ready chan struct{} // closed with the first hello or poll
 	once  sync.Once
 	mark  string // begins the run ids of this directory's agent
+
+	// A proxy that holds answers until their connection ends gives them up when
+	// there is one connection to a request.
+	single atomic.Bool
+	alone  *http.Client
 }
 
 // New returns an agent that Run starts.
@@ -124,6 +130,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{cfg: cfg, deps: deps, ready: make(chan struct{}), mark: key + "."}
+	a.alone = &http.Client{CheckRedirect: deps.HTTP.CheckRedirect, Transport: closing{deps.HTTP.Transport}}
 	a.post = newPost(a)
 	a.gate = newGate(a)
 	a.desk = newDesk(a)

@@ -68,6 +68,7 @@ func (l *line) connect(ctx context.Context, leaps <-chan struct{}) ending {
 	switch {
 	case e.why == held:
 		l.a.cfg.Logger.Warn().Dur("for", l.spell).Msg("no byte of the stream arrives: a proxy seems to hold it; polling instead")
+		l.a.single.Store(true)
 		spell := l.spell
 		l.spell = min(2*l.spell, time.Hour)
 		return l.poll(ctx, spell, leaps)

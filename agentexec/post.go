@@ -190,6 +190,9 @@ func (p *post) ask(ctx context.Context, acks []api.Ack) ([]api.Acked, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	answers, err := client.AckAll(ctx, acks)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		p.a.single.Store(true) // perhaps the answer is held until the connection ends
+	}
 	if err == nil && len(answers) != len(acks) {
 		err = errors.New("agentexec: the answer to the acks has another length than they")
 	}

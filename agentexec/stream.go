@@ -283,6 +283,7 @@ func (p *pulseReader) Read(b []byte) (int, error) {
 		p.s.touch()
 		if p.s.heard.CompareAndSwap(false, true) {
 			p.s.idle.Store(int64(greeting))
+			p.s.l.a.single.Store(false)
 		}
 	}
 	return n, err

@@ -14,7 +14,8 @@ type Options struct {
 	// first bytes of a long one; false leaves only those.
 	Line   func(line []byte, cut bool)
 	Wanted func(head []byte) bool
-	// Note gets the last line of any of the two that holds something, at most 1 KiB.
+	// Note gets the beginning of the last line that came, once for all that came
+	// together: nobody reads a million of them a second.
 	Note func(line []byte)
 }
 
@@ -37,7 +38,12 @@ type Stream struct {
 	tail  Tail
 	head  []byte
 	keep  int
+	note  func(line []byte)
+	last  []byte // for note
 }
+
+// noted is how much of a line a note has.
+const noted = 1 << 10
 
 // NewCapture returns a Capture; Close ends it.
 func NewCapture(o Options) *Capture {
@@ -49,7 +55,7 @@ func NewCapture(o Options) *Capture {
 }
 
 func (c *Capture) stream(name string, o Options, line func([]byte, bool)) *Stream {
-	s := &Stream{bump: o.Bump}
+	s := &Stream{bump: o.Bump, note: o.Note}
 	if o.Dir != "" {
 		s.log = &runLog{dir: o.Dir, name: name + ".log"}
 	}
@@ -60,7 +66,7 @@ func (c *Capture) stream(name string, o Options, line func([]byte, bool)) *Strea
 				line(text, cut)
 			}
 			if o.Note != nil && len(text) > 0 {
-				o.Note(text[:min(len(text), 1<<10)])
+				s.last = append(s.last[:0], text[:min(len(text), noted)]...)
 			}
 		},
 	}
@@ -89,7 +95,16 @@ func (s *Stream) Write(p []byte) (int, error) {
 		s.bump()
 	}
 	s.dec.write(p)
+	s.tell()
 	return len(p), nil
+}
+
+// tell hands on the last line.
+func (s *Stream) tell() {
+	if len(s.last) > 0 {
+		s.note(s.last)
+		s.last = s.last[:0]
+	}
 }
 
 func (s *Stream) close() {
@@ -98,6 +113,7 @@ func (s *Stream) close() {
 	s.dec.close()
 	s.mask.close()
 	s.split.close()
+	s.tell()
 	if s.log != nil {
 		s.log.close()
 	}

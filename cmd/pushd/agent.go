@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -73,11 +74,15 @@ func (f *agentFlags) run(ctx context.Context, sh *shell, cmd *cobra.Command, log
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(agentGC)
 	return setup.Run(ctx, file, setup.Host{
 		Environ: sh.environ, Supervisor: supervisor, Token: sh.getenv("PUSHD_TOKEN"),
 		Logger: logs(settings.Log{Level: file.Log.Level, Format: file.Log.Format}),
 	})
 }
+
+// agentGC keeps the agent small: it shares a machine with the work, and has time.
+const agentGC = 50
 
 // supervisorLine is how this program is executed again to hold a tree of children.
 func supervisorLine() ([]string, error) {

@@ -1,0 +1,220 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushd/server/api"
+)
+
+func TestAnAgentFromPushToResult(t *testing.T) {
+	t.Parallel()
+	w := site(t, func(string) string {
+		return `
+handlers:
+  echo: {kind: exec, command: [cat]}
+  fail: {kind: exec, command: [sh, -c, "echo no paper >&2; exit 3"]}
+  env: {kind: exec, command: [sh, -c, "env; tr '\\0' ' ' </proc/$PPID/cmdline"]}
+`
+	})
+	begun := time.Now()
+	w.work("PUSHD_TOKEN=tok_of_the_agent")
+	t.Logf("start to subscribed: %v", time.Since(begun))
+	ctx := t.Context()
+	for id, p := range map[string]api.Push{
+		"a": {Type: "echo", Payload: json.RawMessage(`{"x":[1,2]}`)}, "b": {Type: "fail"}, "c": {Type: "nope"}, "d": {Type: "env"},
+	} {
+		p.ActionID, p.MachineID, p.OnDead = id, "m1", "skip"
+		_, err := w.client().Push(ctx, p)
+		require.NoError(t, err)
+	}
+	require.JSONEq(t, `{"x":[1,2]}`, string(w.settled("a").Result))
+	r := w.settled("b")
+	require.Equal(t, "error", r.Error.Kind)
+	require.Equal(t, "no paper", r.Error.Message)
+	require.Equal(t, 2, r.Attempts, "it was tried again, as the server said")
+	require.Contains(t, w.settled("c").Error.Message, "echo, env, fail")
+	require.NotContains(t, string(w.settled("d").Result), "tok_of_the_agent")
+	require.NotContains(t, w.agent.log(), "tok_of_the_agent")
+	if runtime.GOOS == "linux" {
+		t.Logf("the agent's memory: %d KiB", memory(t, w.agent.cmd.Process.Pid, "VmRSS"))
+	}
+}
+
+// memory is a line of /proc/PID/status.
+func memory(t *testing.T, pid int, name string) int {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(raw), name+":")
+	require.True(t, found)
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(t, err)
+	return kib
+}
+
+// A program that leaves a grandchild in its own session, ignores SIGTERM and
+// prints for ever: after a cancel nothing of it lives.
+func TestACancelEndsTheWholeTree(t *testing.T) {
+	t.Parallel()
+	w := site(t, func(dir string) string {
+		return fmt.Sprintf(`
+handlers:
+  wild:
+    kind: exec
+    command: [sh, -c, 'trap "" TERM; setsid sh -c "trap \"\" TERM; echo \$PUSHD_RUN >%s/mark.new; mv %s/mark.new %s/mark; while :; do echo on; sleep 0.05; done" & while :; do echo me; sleep 0.05; done']
+    windows: {stop_grace: 300ms}
+`, dir, dir, dir)
+	})
+	w.push("wild", 1)
+	w.work()
+	require.Eventually(t, func() bool { _, err := os.Stat(w.path("mark")); return err == nil }, patience, 10*time.Millisecond)
+	mark, err := os.ReadFile(w.path("mark"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, bearing(string(mark)), 2)
+	_, err = w.client().Cancel(t.Context(), "wild-000")
+	require.NoError(t, err)
+	r := w.settled("wild-000")
+	require.Equal(t, "cancelled", r.State)
+	require.True(t, *r.CancelConfirmed)
+	require.Zero(t, bearing(string(mark)))
+}
+
+// bearing counts the processes with a mark.
+func bearing(mark string) (n int) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		raw, _ := os.ReadFile(path) // what has ended is not there
+		if bytes.Contains(raw, []byte("PUSHD_RUN="+strings.TrimSpace(mark))) {
+			n++
+		}
+	}
+	return n
+}
+
+// 100 MiB without a newline, output without end, none, and bytes of any kind.
+func TestAnAgentsMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	w := site(t, func(string) string {
+		return `
+handlers:
+  line: {kind: exec, command: [sh, -c, "head -c 104857600 /dev/zero | tr '\\0' y; echo; echo last"]}
+  json: {kind: cli-agent, adapter: claude, command: [sh], args: [], preflight: {version: ["-c", "true"]}}
+  much: {kind: exec, command: [sh, -c, "yes '0123456789012345678901234567890123456789012345678901234567890' | head -c 1073741824"]}
+  none: {kind: exec, command: ["true"]}
+  junk: {kind: exec, command: [head, -c, "300000", /dev/urandom]}
+`
+	})
+	w.work()
+	for _, kind := range []string{"line", "much", "none", "junk"} {
+		w.push(kind, 1)
+		r := w.settled(kind + "-000")
+		require.Equal(t, "done", r.State, "%+v", r.Error)
+		var result struct {
+			Tail string `json:"output_tail"`
+			Size int64  `json:"output_bytes"`
+		}
+		require.NoError(t, json.Unmarshal(r.Result, &result))
+		switch kind {
+		case "line":
+			require.True(t, strings.HasSuffix(result.Tail, "y\nlast\n"))
+			require.EqualValues(t, 100<<20+6, result.Size)
+		case "much":
+			require.EqualValues(t, 1<<30, result.Size)
+		}
+	}
+	if runtime.GOOS == "linux" {
+		peak := memory(t, w.agent.cmd.Process.Pid, "VmHWM")
+		t.Logf("peak: %d KiB", peak)
+		if !raceEnabled {
+			require.Less(t, peak, 64<<10)
+		}
+	}
+}
+
+// AW-01 and AW-03: a network that freezes, and a proxy that holds the stream.
+func TestAnAgentBehindABadNetwork(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	script := "/work/shared/cases/tcp_fault.py"
+	if _, err := os.Stat(script); err != nil {
+		t.Skip("the case's proxy is not here: " + script)
+	}
+	for mode, limit := range map[string]time.Duration{"freeze": 40 * time.Second, "buffer": 60 * time.Second} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := site(t, func(string) string { return "handlers: {echo: {kind: exec, command: [cat]}}" })
+			port, modes := freePort(t), w.path("mode")
+			require.NoError(t, os.WriteFile(modes, []byte("pass"), 0o600))
+			_, upstream, _ := strings.Cut(w.address, ":")
+			proxy := exec.Command("python3", script, port, upstream, modes)
+			require.NoError(t, proxy.Start())
+			t.Cleanup(func() { _ = proxy.Process.Kill(); _ = proxy.Wait() })
+			direct := w.address
+			w.address = "127.0.0.1:" + port
+			if mode == "buffer" {
+				require.NoError(t, os.WriteFile(modes, []byte(mode), 0o600))
+				w.begin()
+				w.address = direct
+			} else {
+				w.work()
+				w.address = direct
+				require.NoError(t, os.WriteFile(modes, []byte(mode), 0o600))
+				<-time.After(6 * time.Second) // the freeze itself; heartbeats come each second
+				require.NoError(t, os.WriteFile(modes, []byte("pass"), 0o600))
+			}
+			begun := time.Now()
+			w.push("echo", 1)
+			require.Equal(t, "done", w.settled("echo-000").State)
+			t.Logf("%s: back after %v", mode, time.Since(begun))
+			require.Less(t, time.Since(begun), limit)
+			if mode == "buffer" {
+				require.Contains(t, w.agent.log(), "polling instead")
+			}
+		})
+	}
+}
+
+func TestAgentMisuse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("handlers: {x: {kind: exce}}\n"), 0o600))
+	typo := filepath.Join(dir, "typo.yaml")
+	require.NoError(t, os.WriteFile(typo, []byte("handler: {}\n"), 0o600))
+	for name, c := range map[string]struct {
+		line []string
+		says string
+	}{
+		"no file":   {[]string{"agent", "-c", filepath.Join(dir, "none.yaml")}, "no settings file"},
+		"bad kind":  {[]string{"agent", "-c", bad}, "exce"},
+		"a typo":    {[]string{"agent", "-c", typo}, "handler"},
+		"supervise": {[]string{"agent", "supervise"}, "itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, talk, code := run(t, "pushd", c.line...)
+			require.NotZero(t, code)
+			require.Contains(t, talk, c.says)
+		})
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import socket;s=socket.socket();s.bind(('127.0.0.1',0));print(s.getsockname()[1])").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}

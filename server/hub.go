@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pushd/ackstore"
 )
@@ -19,11 +20,13 @@ type Hub struct {
 	viewers atomic.Int64 // of the feed
 	feed    chan []ackstore.Change
 	missed  atomic.Uint64 // changes that the feed was too slow for
+
+	stats *stats // of the last hour
 }
 
 // NewHub returns a Hub to which nobody listens yet.
 func NewHub() *Hub {
-	return &Hub{waiting: map[string][]chan struct{}{}, feed: make(chan []ackstore.Change, 1024)}
+	return &Hub{waiting: map[string][]chan struct{}{}, feed: make(chan []ackstore.Change, 1024), stats: newStats(time.Now)}
 }
 
 // Changed takes what happened, in the order of commits. It never blocks: a feed
@@ -32,6 +35,7 @@ func (h *Hub) Changed(changes []ackstore.Change) {
 	if h.watched.Load() > 0 {
 		h.wake(changes)
 	}
+	h.stats.take(changes)
 	if h.viewers.Load() == 0 || len(changes) == 0 {
 		return
 	}

@@ -23,6 +23,9 @@ var (
 	pageParams = []string{"limit", "cursor"}
 	waitParams = []string{"wait_s"}
 	pollParams = append([]string{"wait_s"}, seatParams...)
+
+	statsParams = []string{"step_s", "machine_id"}
+	fleetParams = []string{"q", "state", "has", "sort", "offset", "limit"}
 )
 
 // routes is every route there is; openapi.yaml describes the same.
@@ -55,12 +58,16 @@ func (s *Server) routes() []route {
 		{get, "/queue", mayRead, nil, (*call).showQueue},
 		{get, "/v1/watchdog/metrics", mayRead, nil, (*call).showWatchdog},
 		{get, "/v1/feed", mayRead, nil, (*call).openFeed},
+		{get, "/v1/stats", mayRead, statsParams, (*call).showStats},
+		{get, "/v1/fleet", mayRead, fleetParams, (*call).showFleet},
+		{get, "/v1/dead", mayRead, nil, (*call).showDead},
 		{get, "/metrics", mayRead, nil, (*call).showMetrics},
 
 		{post, "/v1/tokens", mayAdmin, nil, (*call).createToken},
 		{get, "/v1/tokens", mayAdmin, nil, (*call).listTokens},
 		{del, "/v1/tokens/:id", mayAdmin, nil, (*call).dropToken},
 		{post, "/v1/session", public, nil, (*call).beginSession},
+		{get, "/v1/session", public, nil, (*call).showSession},
 		{del, "/v1/session", public, nil, (*call).endSession},
 
 		{get, "/healthz", public, nil, (*call).health},
@@ -107,6 +114,7 @@ func (s *Server) router() *echo.Echo {
 		e.Add(rt.method, rt.path, s.adapt(rt))
 	}
 	return e
+	addDashboard(e)
 }
 
 // adapt makes an echo handler of a route, in the order of protocol section 3:

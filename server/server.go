@@ -105,7 +105,10 @@ type Server struct {
 	feed     *feed
 	hooks    *hooks
 	pulse    pulse
-	tokens   sync.Mutex // one change of the tokens at a time
+
+	fleetView fleetView
+	deadView  deadView
+	tokens    sync.Mutex // one change of the tokens at a time
 
 	stopping chan struct{} // closed when draining begins
 	draining atomic.Bool
@@ -154,6 +157,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	hs := s.httpServer(base)
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(l) }()
+	others.Go(func() { s.seedLost(watching) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -66,8 +66,8 @@ func (s *Server) routes() []route {
 		{post, "/v1/tokens", mayAdmin, nil, (*call).createToken},
 		{get, "/v1/tokens", mayAdmin, nil, (*call).listTokens},
 		{del, "/v1/tokens/:id", mayAdmin, nil, (*call).dropToken},
-		{post, "/v1/session", public, nil, (*call).beginSession},
 		{get, "/v1/session", public, nil, (*call).showSession},
+		{post, "/v1/session", public, nil, (*call).beginSession},
 		{del, "/v1/session", public, nil, (*call).endSession},
 
 		{get, "/healthz", public, nil, (*call).health},
@@ -113,8 +113,8 @@ func (s *Server) router() *echo.Echo {
 	for _, rt := range s.routes() {
 		e.Add(rt.method, rt.path, s.adapt(rt))
 	}
-	return e
 	addDashboard(e)
+	return e
 }
 
 // adapt makes an echo handler of a route, in the order of protocol section 3:

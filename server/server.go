@@ -154,10 +154,10 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	watching, blind := context.WithCancel(context.WithoutCancel(ctx))
 	defer blind()
 	others.Go(func() { s.feed.run(watching) })
+	others.Go(func() { s.seedLost(watching) })
 	hs := s.httpServer(base)
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(l) }()
-	others.Go(func() { s.seedLost(watching) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -62,6 +62,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/fleet", mayRead, fleetParams, (*call).showFleet},
 		{get, "/v1/dead", mayRead, nil, (*call).showDead},
 		{get, "/metrics", mayRead, nil, (*call).showMetrics},
+		{get, "/v1/backup", mayAdmin, nil, (*call).backup},
 
 		{post, "/v1/tokens", mayAdmin, nil, (*call).createToken},
 		{get, "/v1/tokens", mayAdmin, nil, (*call).listTokens},

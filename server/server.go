@@ -59,6 +59,7 @@ type Deps struct {
 	Hub      *Hub                // also the store's listener
 	Watchdog func() api.Watchdog // nil: all zero
 	Webhooks Webhooks            // zero: no route is there
+	Backup   Backup              // nil: GET /v1/backup is unknown
 }
 
 func (c Config) withDefaults() Config {
@@ -104,6 +105,7 @@ type Server struct {
 	sessions *sessions
 	feed     *feed
 	hooks    *hooks
+	backups  backups
 	pulse    pulse
 
 	fleetView fleetView
@@ -135,6 +137,7 @@ func New(c Config, d Deps) *Server {
 	s.sessions = newSessions(c.Now, c.Rand)
 	s.feed = newFeed(s.hub, c.Logger)
 	s.hooks = newHooks(d.Webhooks)
+	s.backups.make = d.Backup
 	s.echo = s.router()
 	return s
 }

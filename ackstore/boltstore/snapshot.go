@@ -59,6 +59,18 @@ func Backup(ctx context.Context, dir, path string, progress Progress) (err error
 	})
 }
 
+// Receive writes a backup of size bytes that comes from elsewhere to path, which
+// must not be there yet. Fewer bytes leave nothing there.
+func Receive(path string, size int64, from io.Reader, progress Progress) error {
+	return writeNew(path, func(w io.Writer) error {
+		_, err := io.CopyN(&told{w: w, progress: progress, total: size}, from, size)
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
+}
+
 // told tells of what passes through it.
 type told struct {
 	w           io.Writer

@@ -56,7 +56,7 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 	registry := stream.NewRegistry(stream.RegistryConfig{MaxStreams: set.Stream.MaxStreams, Log: log}, store)
 	s.server = server.New(serverConfig(set, rules, open, log), server.Deps{
 		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters,
-		Webhooks: server.Webhooks{Set: out.set, Inbox: store, Bell: out.bell},
+		Webhooks: server.Webhooks{Set: out.set, Inbox: store, Bell: out.bell}, Backup: backupOf(store, set.DataDir),
 	})
 	return s, nil
 }
@@ -151,6 +151,9 @@ func storeError(dir string, err error) error {
 			text: "the data directory " + dir + " is in use by another pushd",
 			next: "stop that one, or name another with --data-dir",
 		}
+	}
+	if errors.Is(err, ackstore.ErrNewer) {
+		return newerData("the data directory "+dir, err)
 	}
 	return err
 }

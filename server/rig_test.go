@@ -22,6 +22,7 @@ import (
 	"pushd/inflight"
 	"pushd/server"
 	"pushd/server/api"
+	"pushd/server/metrics"
 	"pushd/stream"
 )
 
@@ -45,6 +46,7 @@ type options struct {
 	store  func(server.Store) server.Store // between the server and the real one
 	deps   func(*server.Deps, *boltstore.Store)
 
+	inbox   func(server.Inbox) server.Inbox
 	changed func([]ackstore.Change) // hears too
 	beside  func(*server.Server)    // begins what runs beside the server
 	rules   func() ackstore.Rules
@@ -102,7 +104,7 @@ func start(t *testing.T, o options) *rig {
 	}
 	deps := server.Deps{
 		Store: store, Registry: stream.NewRegistry(stream.RegistryConfig{Log: log}, store),
-		Notifier: listener.Notifier, Hub: listener.Hub,
+		Notifier: listener.Notifier, Hub: listener.Hub, Metrics: listener.metrics,
 	}
 	if o.store != nil {
 		deps.Store = o.store(store)

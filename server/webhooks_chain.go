@@ -84,6 +84,10 @@ func (s *Server) RunChains(ctx context.Context) error {
 		case <-timer.C:
 		}
 		timer.Reset(s.followAll(ctx))
+		if len(s.hooks.Set.Chains()) == 0 { // what was left by rules that are no more is gone
+			<-ctx.Done()
+			return nil
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -74,6 +75,9 @@ func startHooked(t *testing.T, routes string, o options) *hooked {
 		bell = server.NewBell()
 		require.NoError(t, s.Follow(t.Context(), server.FollowingOf(set)))
 		d.Webhooks = server.Webhooks{Set: set, Inbox: s, Bell: bell}
+		if o.inbox != nil {
+			d.Webhooks.Inbox = o.inbox(s)
+		}
 	}
 	return &hooked{start(t, o), set}
 }
@@ -209,7 +213,24 @@ func TestWhatIsAnsweredToWhom(t *testing.T) {
 	require.Contains(t, page.Items[0].Detail, "not among the route's machines")
 }
 
-func TestAStoreThatCannotWriteIsNoLostDelivery(t *testing.T) {
+// fullDisk is an inbox that cannot write.
+type fullDisk struct{ server.Inbox }
+
+func (fullDisk) Receive(context.Context, ackstore.Rules, time.Duration, []ackstore.Receipt) ([]ackstore.Received, error) {
+	return nil, ackstore.ErrUnavailable
+}
+
+func TestAStoreThatCannotWriteIsNo2xx(t *testing.T) {
+	t.Parallel()
+	h := startHooked(t, hookRoutes, options{inbox: func(i server.Inbox) server.Inbox { return fullDisk{i} }})
+	for _, body := range []string{good(""), `{"skip":1}`, `{"a":1,"a":2}`} {
+		a := h.deliver("test", body, "")
+		require.Equal(t, 503, a.status, "%s", a.body)
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	}
+}
+
+func TestAServerThatStopsTakesNothing(t *testing.T) {
 	t.Parallel()
 	h := startHooked(t, hookRoutes, options{})
 	h.stop()
@@ -268,6 +289,10 @@ func TestADeliveryCanBeReplayedAndTried(t *testing.T) {
 
 	h.want(404, "GET", "/v1/webhooks/test/deliveries/"+page.Items[0].ID, nil, nil, boss)
 	h.want(404, "GET", "/v1/webhooks/again/deliveries/x", nil, nil, boss)
+	h.taken(h.deliver("again", `{"n":1,"long":"`+strings.Repeat("x", 5<<10)+`"}`, "d2"))
+	h.want(200, "GET", "/v1/webhooks/again/deliveries?limit=1", nil, &page, boss)
+	require.True(t, page.Items[0].BodyCut)
+	h.want(409, "POST", "/v1/webhooks/again/deliveries/"+page.Items[0].ID+"/replay", map[string]any{}, nil, boss)
 	h.want(403, "GET", "/v1/webhooks", nil, nil, part)
 	h.want(403, "POST", at+"/replay", map[string]any{}, nil, part)
 }

@@ -18,7 +18,7 @@ var (
 )
 
 // startIn is start in a folder, with the settings file pushd.yaml that stands there.
-func startIn(t *testing.T, dir string) *daemon {
+func startIn(t testing.TB, dir string) *daemon {
 	t.Helper()
 	d := &daemon{exited: make(chan struct{})}
 	d.cmd = exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", "pushd.yaml", "--listen", "127.0.0.1:0",

@@ -3,9 +3,9 @@ package webhook_test
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,6 +69,9 @@ func FuzzLeaf(f *testing.F) {
   payload: {t: "{{ .body.text }}", j: "{{ json .body.text }}", h: "{{ has .body.path .body }}"}`)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text, path string) {
+		if !utf8.ValidString(text) {
+			return // encoding/json replaces what is not, each byte for itself
+		}
 		body, err := json.Marshal(map[string]string{"text": text, "path": path})
 		require.NoError(t, err)
 		o, err := r.Open(http.Header{"Content-Type": {"application/json"}}, body, time.Now())
@@ -84,6 +87,6 @@ func FuzzLeaf(f *testing.F) {
 		require.Len(t, out, 4)
 		payload := out["payload"].(map[string]any)
 		require.Len(t, payload, 3)
-		require.Equal(t, strings.ToValidUTF8(text, "\uFFFD"), payload["t"])
+		require.Equal(t, text, payload["t"])
 	})
 }

@@ -260,6 +260,44 @@ func TestBodiesThatNobodyMeans(t *testing.T) {
 	require.ErrorIs(t, err, webhook.ErrMedia)
 }
 
+// The legacy header counts only where a route says so, and never beside a wrong new one.
+func TestSHA1IsTakenOnlyWhereARouteSaysSo(t *testing.T) {
+	v := vectors(t, "vectors.json")[5]
+	h := http.Header{"Content-Type": {"application/json"}, "X-Hub-Signature": {v.Headers["X-Hub-Signature"]}}
+	r, err := load(t, "github", []string{v.Secret}, "allow_sha1: true")
+	require.NoError(t, err)
+	_, err = r.Open(h, []byte(v.Body), time.Now())
+	require.NoError(t, err)
+	h.Set("X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64))
+	_, err = r.Open(h, []byte(v.Body), time.Now())
+	require.ErrorIs(t, err, webhook.ErrMismatch)
+	_, err = load(t, "jira", []string{v.Secret}, "allow_sha1: true")
+	require.Error(t, err)
+}
+
+// The largest body that is taken costs no more than a moment, whatever is in it.
+func TestRenderingIsBounded(t *testing.T) {
+	item := `{"name":"` + strings.Repeat("x", 80) + `"},`
+	body := `{"list":[` + strings.Repeat(item, 10_000) + `{"name":"y"}],"deep":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100) + `}`
+	r, err := load(t, "none", nil, `when:
+  body.list: {exists: true}
+  not: {body.list.9999.name: {regex: "(x+)+y$"}}
+actions:
+- machine_id: m1
+  type: job
+  payload:
+    a: "{{ join \",\" .body.list \"name\" | trunc 100 }}"
+    b: {$from: body.list.9999}`)
+	require.NoError(t, err)
+	o := open(t, r, nil, body)
+	began := time.Now()
+	require.True(t, r.Matches(o.Message))
+	_, err = r.Render(o.Message)
+	var tooLong *webhook.RenderError
+	require.True(t, errors.As(err, &tooLong), "%v", err)
+	require.Less(t, time.Since(began), 2*time.Second)
+}
+
 func TestHeadersThatHoldSecretsAreNotKept(t *testing.T) {
 	r, err := load(t, "token", []string{"pushd-test-secret"}, "token: {header: X-Door}")
 	require.NoError(t, err)

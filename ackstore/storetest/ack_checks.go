@@ -96,6 +96,7 @@ var ackChecks = []check{
 		l.expect("a1")
 		r.pass(time.Second)
 		got := r.answers(ackstore.Settled, done("a1", result(`{"n":1.50}`)))
+		l.stops(map[string]string{}) // nobody is told to stop what is done
 		require.Equal(r, ackstore.Done, got.State)
 		rec := r.get("a1")
 		require.Equal(r, `{"n":1.50}`, string(rec.Result))

@@ -225,6 +225,12 @@ var breakerChecks = []check{
 		l.quiet()
 		r.attach(as("i2")).again("a1", 2)
 	}},
+	{"what transient failures opened is not lifted by a new instance", func(r *rig) {
+		r.trip(r.attach(), target("claude"))
+		r.push(action("a1", target("claude")))
+		r.attach(as("i2")).quiet()
+		require.Equal(r, "open", r.breaker().State)
+	}},
 	{"config of a shared target opens the machine's own, which others do not lift", func(r *rig) {
 		l, other := r.attach(), r.attach(on("m2"))
 		r.push(action("a1", target("shared/claude")))

@@ -22,7 +22,6 @@ import (
 	"pushd/inflight"
 	"pushd/server"
 	"pushd/server/api"
-	"pushd/server/metrics"
 	"pushd/stream"
 )
 
@@ -104,7 +103,7 @@ func start(t *testing.T, o options) *rig {
 	}
 	deps := server.Deps{
 		Store: store, Registry: stream.NewRegistry(stream.RegistryConfig{Log: log}, store),
-		Notifier: listener.Notifier, Hub: listener.Hub, Metrics: listener.metrics,
+		Notifier: listener.Notifier, Hub: listener.Hub,
 	}
 	if o.store != nil {
 		deps.Store = o.store(store)

@@ -159,3 +159,39 @@ func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	require.Len(t, links.Items, 1)
 	require.Equal(t, []string{got.ActionID}, links.Items[0].Actions)
 }
+
+const alertSettings = `
+webhooks:
+  routes:
+  - {id: open, source: none, actions: [{machine_id: m1, type: job, max_attempts: 1}]}
+alerts:
+  gather: 50ms
+  every: 50ms
+  receivers:
+  - {id: local, kind: command, command: [sh, -c, 'cat > told']}
+  - {id: dead, kind: slack, url: 'http://127.0.0.1:1/'}
+`
+
+// What fails is told, by a receiver that works, beside one that is dead.
+func TestAFailureIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pushd.yaml"), []byte(alertSettings), 0o600))
+	pipe := exec.Command("mkfifo", filepath.Join(dir, "told"))
+	if err := pipe.Run(); err != nil {
+		t.Skip("no mkfifo")
+	}
+	s := &story{t, dir, startIn(t, dir)}
+	resp, err := http.Post(s.d.base+"/webhooks/open", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 202, resp.StatusCode)
+	var got api.Record
+	s.post("/next?machine_id=m1&wait_s=20", "{}", &got)
+	var acked api.Acked
+	s.post("/acks", fmt.Sprintf(`{"action_id":%q,"status":"failed","error":{"kind":"permanent"}}`, got.ActionID), &acked)
+	raw, err := os.ReadFile(filepath.Join(dir, "told")) // it waits until the command writes
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "pushd: 1 failed")
+	require.Contains(t, string(raw), got.ActionID)
+}

@@ -267,7 +267,11 @@ func (j judge) unheard() Effect {
 		j.take()
 		a.Late = true
 		a.SettledDelivery = j.d
+		counted, was := a.State == ackstore.Failed, countersOf(a)
 		e := j.failed(true)
+		if counted { // by the watchdog, as an attempt of this very execution
+			setCounters(a, was)
+		}
 		e.Outcome, e.AvailableAt = ackstore.Late, time.Time{}
 		return e
 	}

@@ -164,6 +164,9 @@ func (j judge) released() Effect {
 	}
 	a.Record(j.now, "released", "")
 	wait(a, v.Wait, j.now)
+	if a.State == ackstore.Expired {
+		return Effect{Outcome: ackstore.Settled}
+	}
 	return Effect{Outcome: ackstore.ReleasedBack, AvailableAt: a.AvailableAt}
 }
 

@@ -41,9 +41,10 @@ func TestOwedAcksGoBeforeTheSubscription(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Begin("a1", "r", time.Now()))
 		require.NoError(t, j.Close())
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		r.refuse = func(*http.Request) int {
-			if down {
+			if down.Load() {
 				return 503
 			}
 			return 0
@@ -51,7 +52,7 @@ func TestOwedAcksGoBeforeTheSubscription(t *testing.T) {
 		r.start()
 		time.Sleep(30 * time.Second)
 		require.Empty(t, r.seen())
-		down = false
+		down.Store(false)
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, []string{"a1/1 failed transient agent_restarted"}, r.said())
 		require.Len(t, r.seen(), 1)
@@ -91,7 +92,7 @@ func TestAHeldStreamIsReplacedByPollsAndTriedAgain(t *testing.T) {
 		require.Len(t, r.seen(), 1)
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"a1/1 received", "a1/1 done"}, r.said())
-		r.events = func(w *answer, req *http.Request) { w.hello(); w.stay(req) }
+		r.change(func() { r.events = func(w *answer, req *http.Request) { w.hello(); w.stay(req) } })
 		time.Sleep(6 * time.Minute)
 		all := r.seen()
 		require.Equal(t, "/events", all[len(all)-1].path, "and back again")
@@ -274,7 +275,7 @@ func TestAnUnknownTypeFailsForGood(t *testing.T) {
 		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
 		r.start()
 		require.Contains(t, r.said(), "a1/1 failed permanent unknown_type")
-		require.Contains(t, r.acks[1].Error.Message, "b, other")
+		r.change(func() { require.Contains(t, r.acks[1].Error.Message, "b, other") })
 	})
 }
 
@@ -292,11 +293,11 @@ func TestAPreflightThatFailsKeepsWorkAway(t *testing.T) {
 		r.events = func(out *answer, req *http.Request) { out.hello(); out.action(1, "a1", 1); out.stay(req) }
 		r.start()
 		require.Contains(t, r.said(), "a1/1 released")
-		require.Equal(t, []any{float64(0)}, r.credit)
+		require.Equal(t, []any{float64(0)}, r.credits())
 		broken.Store(false)
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []any{float64(0), nil}, r.credit)
+		require.Equal(t, []any{float64(0), nil}, r.credits())
 		require.Empty(t, w.ran())
 	})
 }
@@ -328,7 +329,7 @@ func TestTheEndGivesRunningWorkItsTime(t *testing.T) {
 				require.Contains(t, said, c.want)
 				require.Contains(t, said, "a1/1 released")
 				require.Equal(t, []string{"a0"}, w.ran())
-				require.Equal(t, []any{float64(0), nil}, r.credit, "given back")
+				require.Equal(t, []any{float64(0), nil}, r.credits(), "given back")
 			})
 		})
 	}
@@ -348,20 +349,25 @@ func TestWorkingAcksFollowThePulse(t *testing.T) {
 		}}
 		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
 		r.start()
-		count := func() (n int) {
-			for _, text := range r.said() {
-				if text == "a1/1 working" {
-					n++
+		moves := func() int {
+			synctest.Wait()
+			tokens := map[uint64]bool{}
+			r.change(func() {
+				for _, a := range r.acks {
+					if a.Status == "working" {
+						tokens[*a.ActivityToken] = true
+					}
 				}
-			}
-			return n
+			})
+			return len(tokens)
 		}
 		time.Sleep(60 * time.Second)
-		require.InDelta(t, 6, count(), 1)
+		require.InDelta(t, 6, moves(), 1)
 		time.Sleep(10 * time.Minute)
-		require.InDelta(t, 6, count(), 1, "what hangs says nothing")
+		require.InDelta(t, 6, moves(), 1, "what hangs is no activity")
+		require.InDelta(t, 6+20, len(r.said()), 4, "but still here")
 		time.Sleep(2 * time.Minute)
-		require.InDelta(t, 12, count(), 2, "an open tool is vouched for")
+		require.InDelta(t, 12, moves(), 2, "an open tool is vouched for")
 		require.Equal(t, "a1/1 done", r.said()[len(r.said())-1])
 	})
 }

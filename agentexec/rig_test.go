@@ -130,6 +130,13 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// change changes what the server does while it does it.
+func (r *rig) change(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
 // start runs an agent over the journal as it is.
 func (r *rig) start() {
 	j, err := journal.Open(r.path)
@@ -162,20 +169,23 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.visits = append(r.visits, visit{time.Since(r.begun), req.URL.Path, req.Header.Get("Last-Event-ID"), req.URL.Query().Get("instance_id")})
 		r.mu.Unlock()
 	}
-	if status := r.refuse(req); status != 0 {
+	r.mu.Lock()
+	refuse, events, next, beat := r.refuse, r.events, r.next, r.beat
+	r.mu.Unlock()
+	if status := refuse(req); status != 0 {
 		w.WriteHeader(status)
 		return
 	}
 	switch {
 	case req.URL.Path == "/events":
 		w.Header().Set("Content-Type", "text/event-stream")
-		r.events(out, req)
+		events(out, req)
 	case req.URL.Path == "/next":
-		r.next(out, req)
+		next(out, req)
 	case req.URL.Path == "/acks":
 		r.takeAcks(w, req)
 	case strings.HasSuffix(req.URL.Path, "/beat"):
-		r.beat(out, req)
+		beat(out, req)
 	case req.Method == http.MethodPatch:
 		var body map[string]any
 		_ = json.NewDecoder(req.Body).Decode(&body)
@@ -308,3 +318,11 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// credits are the values of max_in_flight that were set.
+func (r *rig) credits() []any {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]any(nil), r.credit...)
+}

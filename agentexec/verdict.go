@@ -132,6 +132,11 @@ func (d *desk) working(j *job) api.Ack {
 	return ack
 }
 
+// stillHere is how often an agent speaks of work that does not move: the same
+// token is no activity, but while no stream is there it keeps the action ours, and
+// the answer tells of a cancel.
+const stillHere = 30 * time.Second
+
 // teller decides when a pulse is worth a word.
 type teller struct {
 	to    time.Duration
@@ -150,7 +155,8 @@ func (t *teller) due(pulse *task.Pulse, now time.Time) bool {
 		pulse.Vouched()
 		beat = pulse.Read()
 	}
-	if beat.Token == t.token || (!late && beat.Note == t.note) {
+	moved := beat.Token != t.token && (late || beat.Note != t.note)
+	if !moved && now.Sub(t.at) < stillHere {
 		return false
 	}
 	t.token, t.note, t.at = beat.Token, beat.Note, now

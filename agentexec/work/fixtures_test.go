@@ -162,10 +162,11 @@ func (f fixture) handler(t *testing.T) handler {
 		}
 		return p
 	}
-	return &work.CLI{
-		Runner: runner, Name: name, Adapter: a, SetEnv: map[string]string{"AGENTEXEC_REPLAY": path},
-		Windows: work.Windows{FirstOutput: 650 * time.Millisecond, Inactivity: 650 * time.Millisecond, StopGrace: time.Second},
+	windows := work.Windows{StopGrace: time.Second}
+	if f.Exit == nil && f.SignalSent == "" {
+		windows.FirstOutput, windows.Inactivity = 650*time.Millisecond, 650*time.Millisecond
 	}
+	return &work.CLI{Runner: runner, Name: name, Adapter: a, SetEnv: map[string]string{"AGENTEXEC_REPLAY": path}, Windows: windows}
 }
 
 func (f fixture) serve(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,89 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pushd/server/api"
+)
+
+// example is the block of code of one language in docs/agents.md.
+func example(t *testing.T, language string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(read(t, "docs/agents.md"), "```"+language+"\n")
+	require.True(t, found)
+	code, _, found := strings.Cut(rest, "\n```\n")
+	require.True(t, found)
+	return code + "\n"
+}
+
+// The small agents of the documentation do their work, and none of it twice.
+func TestTheDocumentsAgents(t *testing.T) {
+	t.Parallel()
+	for language, c := range map[string]struct {
+		file string
+		line []string
+	}{
+		"go":         {"agent.go", []string{"go", "run"}},
+		"python":     {"agent.py", []string{"python3"}},
+		"powershell": {"agent.ps1", []string{"pwsh", "-NoProfile", "-File"}},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(c.line[0]); err != nil {
+				t.Skip(c.line[0] + " is not installed")
+			}
+			d := serve(t, t.TempDir())
+			path := filepath.Join(t.TempDir(), c.file)
+			require.NoError(t, os.WriteFile(path, []byte(example(t, language)), 0o600))
+			program := c.line
+			if language == "go" { // built, for `go run` leaves its child behind
+				built := filepath.Join(t.TempDir(), "agent")
+				build := exec.Command("go", "build", "-o", built, path)
+				build.Dir = root
+				out, err := build.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				program = []string{built}
+			} else {
+				program = append(append([]string(nil), program...), path)
+			}
+			cmd := exec.Command(program[0], append(program[1:], d.base, "m1")...)
+			var log logbook
+			cmd.Stdout, cmd.Stderr = &log, &log
+			require.NoError(t, cmd.Start())
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			for i := range 5 {
+				id, payload := fmt.Sprintf("a%d", i), fmt.Sprintf(`{"n":%d,"s":"ä\n"}`, i)
+				_, err := d.client().Push(t.Context(), api.Push{ActionID: id, MachineID: "m1", Type: "t", Payload: json.RawMessage(payload)})
+				require.NoError(t, err)
+				r, err := d.client().Action(t.Context(), id, patience)
+				require.NoError(t, err)
+				require.Equal(t, "done", r.State, "%+v\n%s", r, log.String())
+				require.JSONEq(t, payload, string(r.Result))
+				require.Equal(t, 1, r.Deliveries)
+			}
+		})
+	}
+}
+
+// Every key and every window that the documentation names is one, and none is missing.
+func TestTheDocumentsAgentSettings(t *testing.T) {
+	t.Parallel()
+	source := read(t, "agentexec/setup/file.go")
+	doc := read(t, "docs/agents.md")
+	for line := range strings.SplitSeq(source, "\n") {
+		_, tag, found := strings.Cut(line, "`yaml:\"")
+		if !found {
+			continue
+		}
+		name, _, _ := strings.Cut(tag, `"`)
+		require.Contains(t, doc, name, "docs/agents.md says nothing of %s", name)
+	}
+}

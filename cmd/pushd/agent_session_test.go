@@ -1,0 +1,202 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushd/server/api"
+)
+
+// fakeCLI replays the fixture that its prompt names.
+const fakeCLI = `#!/usr/bin/env python3
+import sys, os, json, time, base64, signal
+if '--version' in sys.argv: print('1.0'); sys.exit(0)
+run = {r['name']: r for r in json.load(open(%q))}[sys.stdin.read().strip()]
+out = sys.stdout.buffer
+if run.get('stdout_b64'): out.write(base64.b64decode(run['stdout_b64']))
+lines = run['stdout']
+for i, line in enumerate(lines):
+    try: act = json.loads(line)
+    except ValueError: act = None
+    if isinstance(act, dict) and '_gap_s' in act: out.flush(); time.sleep(act['_gap_s'] / 1000); continue
+    if isinstance(act, dict) and '_repeat' in act:
+        r = act['_repeat']; line = r['prefix'] + r['unit'] * r['count'] + r['suffix']
+    out.write(line.encode() + (b'' if run.get('no_final_newline') and i == len(lines) - 1 else b'\n'))
+out.flush()
+sys.stderr.write(run['stderr']); sys.stderr.flush()
+code = run['exit']
+if code is None or run.get('signal_sent'): time.sleep(3600)
+if code < 0: os.kill(os.getpid(), -code)
+os._exit(code)
+`
+
+// agentRun is one entry of agent_runs.json.
+type agentRun struct {
+	Name, Adapter string
+	Exit          *int
+	SignalSent    string `json:"signal_sent"`
+	HTTP          *struct {
+		Status  int
+		Headers map[string]string
+		Body    json.RawMessage
+	}
+	Expect struct {
+		Class, Reason string
+		SessionID     string `json:"session_id"`
+		FinalText     string `json:"final_text"`
+	}
+}
+
+// wireKinds are the fixtures' classes in the words of error.kind.
+var wireKinds = map[string]string{
+	"permanent.auth": "config", "permanent.billing": "config", "permanent.not_found": "config", "permanent.not_executable": "config",
+	"permanent.exit": "error", "permanent.crash": "error", "timeout.inactivity": "error", "quota.usage_limit": "quota",
+}
+
+// A whole session with fake CLIs: each run of the fixtures, from a push to what
+// its record says.
+func TestTheFixturesThroughAServer(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	path, err := filepath.Abs(filepath.Join(root, "policy", "testdata", "agent_runs.json"))
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var runs []agentRun
+	require.NoError(t, json.Unmarshal(raw, &runs))
+	byName := map[string]agentRun{}
+	for _, r := range runs {
+		byName[r.Name] = r
+	}
+	endpoint := httptest.NewServer(model(byName))
+	defer endpoint.Close()
+	w := site(t, func(dir string) string {
+		fake := filepath.Join(dir, "fake")
+		require.NoError(t, os.WriteFile(fake, fmt.Appendf(nil, fakeCLI, path), 0o700))
+		text := "handlers:\n"
+		for _, name := range []string{"claude", "codex", "opencode", "plain"} {
+			text += fmt.Sprintf("  %s: {kind: cli-agent, adapter: %s, command: [%s], windows: {first_output: 3s, inactivity: 3s, stop_grace: 1s}}\n", name, name, fake)
+		}
+		return text + fmt.Sprintf("  openai_http: {kind: cli-agent, adapter: openai, url: %q, model: m}\n", endpoint.URL)
+	})
+	w.work()
+	right, replayed := 0, 0
+	for _, f := range runs {
+		if f.portable() {
+			f.push(w)
+		}
+	}
+	for _, f := range runs {
+		if !f.portable() {
+			continue
+		}
+		replayed++
+		if wrong := f.play(w); wrong != "" {
+			t.Logf("%s: %s", f.Name, wrong)
+		} else {
+			right++
+		}
+	}
+	t.Logf("%d of %d right, %d have exit codes of Windows", right, replayed, len(runs)-replayed)
+	require.GreaterOrEqual(t, right, replayed-1)
+}
+
+// portable tells whether Linux knows such an exit code.
+func (f agentRun) portable() bool { return f.Exit == nil || *f.Exit <= 255 }
+
+func (f agentRun) push(w *worksite) {
+	kind := f.Adapter
+	if kind == "shell" {
+		kind = "plain"
+	}
+	prompt, _ := json.Marshal(f.Name)
+	_, err := w.client().Push(w.t.Context(), api.Push{
+		ActionID: f.Name, MachineID: "m1", Type: kind, Payload: prompt, Target: f.Name, Guarantee: "at_most_once",
+	})
+	require.NoError(w.t, err)
+}
+
+// play sees one fixture to its end and tells what is wrong with its record.
+func (f agentRun) play(w *worksite) string {
+	if f.SignalSent != "" {
+		require.Eventually(w.t, func() bool {
+			r, err := w.client().Action(w.t.Context(), f.Name, 0)
+			return err == nil && !r.ReceivedAt.IsZero()
+		}, patience, 20*time.Millisecond)
+		_, err := w.client().Cancel(w.t.Context(), f.Name)
+		require.NoError(w.t, err)
+	}
+	r := w.settled(f.Name)
+	var result struct {
+		Session string `json:"session_id"`
+		Text    string `json:"text"`
+	}
+	if len(r.Result) > 0 {
+		require.NoError(w.t, json.Unmarshal(r.Result, &result))
+	}
+	state, errorKind, code := f.want()
+	switch got := r.Error; {
+	case r.State != state:
+		return fmt.Sprintf("%s, not %s: %+v", r.State, state, r.Error)
+	case state == "failed" && (got.Kind != errorKind || got.Code != code):
+		return fmt.Sprintf("%s %s, not %s %s: %s", got.Kind, got.Code, errorKind, code, got.Message)
+	case state == "done" && f.Expect.SessionID != "" && result.Session != f.Expect.SessionID:
+		return "session " + result.Session
+	case f.Expect.FinalText != "" && result.Text != f.Expect.FinalText:
+		return "text " + result.Text
+	}
+	return ""
+}
+
+func (f agentRun) want() (state, kind, code string) {
+	switch f.Expect.Class {
+	case "ok":
+		return "done", "", ""
+	case "canceled":
+		return "cancelled", "", ""
+	}
+	kind = wireKinds[f.Expect.Class+"."+f.Expect.Reason]
+	if kind == "" {
+		kind = f.Expect.Class
+	}
+	return "failed", kind, f.Expect.Reason
+}
+
+// model is an endpoint that answers as the fixture which the prompt names says.
+func model(runs map[string]agentRun) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var ask struct {
+			Messages []struct{ Content string }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&ask)
+		if len(ask.Messages) != 1 {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		answer := runs[ask.Messages[0].Content].HTTP
+		for name, value := range answer.Headers {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(answer.Status)
+		var text string
+		var frames []string
+		if json.Unmarshal(answer.Body, &text) == nil {
+			_, _ = io.WriteString(w, text)
+		} else if json.Unmarshal(answer.Body, &frames) == nil {
+			_, _ = io.WriteString(w, strings.Join(frames, "\n")+"\n")
+		}
+	})
+}

@@ -15,7 +15,7 @@ func (c *call) acks() error {
 	if err != nil {
 		return err
 	}
-	acks, single, err := readAcks(body, c.cfg.Limits.MaxResultBytes)
+	acks, single, err := readAcks(body, c.limits().MaxResultBytes)
 	if err != nil {
 		return err
 	}

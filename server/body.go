@@ -42,7 +42,7 @@ func (c *call) body() ([]byte, error) {
 	return c.readBody()
 }
 
-func (c *call) readBody() ([]byte, error) { return c.readAtMost(c.cfg.Limits.MaxBodyBytes) }
+func (c *call) readBody() ([]byte, error) { return c.readAtMost(c.limits().MaxBodyBytes) }
 
 // readAtMost reads a body whole, if it has at most limit bytes.
 func (c *call) readAtMost(limit int64) ([]byte, error) {

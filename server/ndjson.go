@@ -38,7 +38,7 @@ func (c *call) pushLines() error {
 	out := newLineAnswers(c.w)
 	defer out.finish()
 	body := &patientBody{c.r.Body, control, c.cfg.BodyTimeout, out.release}
-	in := &lineReader{r: bufio.NewReaderSize(body, 64<<10), most: int(c.cfg.Limits.MaxPayloadBytes) + lineSlack}
+	in := &lineReader{r: bufio.NewReaderSize(body, 64<<10), most: int(c.limits().MaxPayloadBytes) + lineSlack}
 	for {
 		batch, err := c.readBatch(in)
 		c.pushBatch(batch)

@@ -46,7 +46,7 @@ func (c *call) push() error {
 }
 
 func (s *Server) pushDecoder() *pushDecoder {
-	return &pushDecoder{defaults: s.cfg.Defaults, maxPayload: s.cfg.Limits.MaxPayloadBytes, now: s.store.Now()}
+	return &pushDecoder{defaults: s.defaults(), maxPayload: s.limits().MaxPayloadBytes, now: s.store.Now()}
 }
 
 // pushGroup pushes items, all or none.

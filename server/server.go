@@ -68,17 +68,9 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
-	size := func(n *int64, v int64) {
-		if *n == 0 {
-			*n = v
-		}
-	}
 	set(&c.BodyTimeout, 30*time.Second)
 	set(&c.IdleTimeout, 120*time.Second)
 	set(&c.DrainGrace, 2500*time.Millisecond)
-	size(&c.Limits.MaxPayloadBytes, 1<<20)
-	size(&c.Limits.MaxResultBytes, 1<<20)
-	size(&c.Limits.MaxBodyBytes, 16<<20)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -105,6 +97,7 @@ type Server struct {
 	sessions *sessions
 	feed     *feed
 	hooks    *hooks
+	bounds   atomic.Pointer[bounds]
 	backups  backups
 	pulse    pulse
 
@@ -138,6 +131,7 @@ func New(c Config, d Deps) *Server {
 	s.feed = newFeed(s.hub, c.Logger)
 	s.hooks = newHooks(d.Webhooks)
 	s.backups.make = d.Backup
+	s.Adopt(c.Limits, c.Defaults)
 	s.echo = s.router()
 	return s
 }

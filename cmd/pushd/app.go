@@ -21,6 +21,8 @@ import (
 // service is a whole pushd: what is wired here is all that runs.
 type service struct {
 	log      zerolog.Logger
+	book     *book
+	sys      *systemd
 	store    *boltstore.Store
 	watchdog *inflight.Watchdog
 	server   *server.Server
@@ -31,7 +33,8 @@ type service struct {
 // newService opens the store and the address and wires the parts; nothing runs
 // yet. What is wrong with either is an error of one line.
 func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (*service, error) {
-	rules := func() ackstore.Rules { return set.Rules() }
+	book := newBook(set)
+	rules := book.rules
 	watchdog := inflight.New(inflight.Config{Rules: rules, ScanInterval: set.Watchdog.ScanInterval, Logger: log})
 	out, err := newOutside(set.Document, rules, log)
 	if err != nil {
@@ -42,7 +45,7 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 	if err != nil {
 		return nil, storeError(set.DataDir, err)
 	}
-	s := &service{log: log, store: store, watchdog: watchdog, outside: out}
+	s := &service{log: log, book: book, store: store, watchdog: watchdog, outside: out}
 	if err := store.Follow(ctx, server.FollowingOf(out.set)); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -74,6 +77,10 @@ func (s *service) run(ctx context.Context) error {
 	parts.add("alerts", func(ctx context.Context) error { return s.outside.bureau.Run(ctx, s.store) })
 	parts.add("chains", s.server.RunChains)
 	parts.add("server", func(ctx context.Context) error { return s.server.Run(ctx, s.listener) })
+	parts.add("reloads", s.runReloads)
+	parts.add("systemd", func(ctx context.Context) error {
+		return s.sys.run(ctx, func() int64 { return s.watchdog.Metrics().Scans })
+	})
 	s.log.Info().Str("address", s.listener.Addr().String()).Str("version", buildVersion()).Msg("listening")
 	err := parts.run(ctx)
 	s.log.Info().AnErr("error", err).Msg("ended")
@@ -90,21 +97,29 @@ func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, 
 			MaxAge:          set.Stream.MaxAge,
 			Log:             log,
 		},
-		Limits: server.Limits{
-			MaxPayloadBytes: int64(set.Limits.MaxPayloadBytes),
-			MaxResultBytes:  int64(set.Limits.MaxResultBytes),
-			MaxBodyBytes:    int64(set.Limits.MaxBodyBytes),
-		},
-		Defaults: server.Defaults{
-			MaxResends:           set.Watchdog.MaxResends,
-			MaxAttempts:          set.Policy.MaxAttempts,
-			TransientMaxAttempts: set.Policy.TransientMaxAttempts,
-			SkipTypes:            set.Watchdog.SkipTypes,
-		},
+		Limits:   limitsOf(set),
+		Defaults: defaultsOf(set),
 		Open:     open,
 		Insecure: set.Auth.Insecure,
 		Logger:   log,
 		Version:  buildVersion(),
+	}
+}
+
+func limitsOf(set *settings.Loaded) server.Limits {
+	return server.Limits{
+		MaxPayloadBytes: int64(set.Limits.MaxPayloadBytes),
+		MaxResultBytes:  int64(set.Limits.MaxResultBytes),
+		MaxBodyBytes:    int64(set.Limits.MaxBodyBytes),
+	}
+}
+
+func defaultsOf(set *settings.Loaded) server.Defaults {
+	return server.Defaults{
+		MaxResends:           set.Watchdog.MaxResends,
+		MaxAttempts:          set.Policy.MaxAttempts,
+		TransientMaxAttempts: set.Policy.TransientMaxAttempts,
+		SkipTypes:            set.Watchdog.SkipTypes,
 	}
 }
 

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,7 +35,7 @@ func TestABackupUnderLoadIsWhole(t *testing.T) {
 					return
 				default:
 				}
-				a := bulky(fmt.Sprintf("p%d-%d", p, n))
+				a := heavy(fmt.Sprintf("p%d-%d", p, n))
 				a.MachineID = fmt.Sprintf("m%d", p)
 				if _, err := d.client().Push(t.Context(), a); err != nil {
 					continue // a queue may be full; only what was accepted counts
@@ -69,6 +70,12 @@ func TestABackupUnderLoadIsWhole(t *testing.T) {
 	}
 }
 
+// heavy is an action of 100 kB.
+func heavy(id string) api.Push {
+	payload := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 100_000)...), '"')
+	return api.Push{ActionID: id, MachineID: "m1", Type: "job", Payload: payload}
+}
+
 // A client that takes its backup slowly, or not at all, holds up nobody and
 // leaves nothing behind (cases ST-05).
 func TestASlowBackupHoldsUpNobody(t *testing.T) {
@@ -76,7 +83,7 @@ func TestASlowBackupHoldsUpNobody(t *testing.T) {
 	dir := t.TempDir()
 	d := serve(t, dir)
 	for n := range 100 {
-		_, err := d.client().Push(t.Context(), bulky(fmt.Sprintf("a%d", n)))
+		_, err := d.client().Push(t.Context(), heavy(fmt.Sprintf("a%d", n)))
 		require.NoError(t, err)
 	}
 	body, size, err := d.client().Backup(t.Context())
@@ -87,7 +94,7 @@ func TestASlowBackupHoldsUpNobody(t *testing.T) {
 	var worst time.Duration
 	for n := range 50 {
 		begun := time.Now()
-		_, err := d.client().Push(t.Context(), bulky(fmt.Sprintf("b%d", n)))
+		_, err := d.client().Push(t.Context(), heavy(fmt.Sprintf("b%d", n)))
 		require.NoError(t, err)
 		worst = max(worst, time.Since(begun))
 	}

@@ -27,10 +27,13 @@ ends it at once. It needs no settings; docs/settings.md has all of them.`,
 			if err != nil {
 				return err
 			}
-			svc, err := newService(cmd.Context(), set, logger(sh.err, set.Log))
+			svc, err := newService(cmd.Context(), set, liveLogger(sh.err, set.Log))
 			if err != nil {
 				return err
 			}
+			svc.book.load = func() (*settings.Loaded, error) { return f.load(sh) }
+			svc.sys = newSystemd(svc.log)
+			svc.sys.outlasts(set.Watchdog.ScanInterval)
 			return svc.run(cmd.Context())
 		},
 	}

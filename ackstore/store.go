@@ -109,10 +109,11 @@ type Change struct {
 	Event, Detail       string
 	At                  time.Time
 
-	Was   State     // of the action before; 0: it was not there
-	Lost  Cause     // by which its delivery was lost, where that waited to be sent again
-	Sent  time.Time // when its newest delivery was dispatched; zero: never
-	Trace string    // the action's
+	Was      State     // of the action before; 0: it was not there
+	Lost     Cause     // by which its delivery was lost, where that waited to be sent again
+	Delivery int       // the newest then
+	Sent     time.Time // when it was dispatched; zero: never
+	Trace    string    // the action's
 }
 
 // Pushed answers a group of Push.

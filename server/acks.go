@@ -33,6 +33,9 @@ func (c *call) acks() error {
 	if err != nil {
 		return err
 	}
+	for i, r := range results {
+		c.metrics.Acked(acks[i].Verb, r.Outcome)
+	}
 	if single {
 		return c.answerAck(results[0], acks[0])
 	}

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -27,10 +29,26 @@ func (c *call) events() error {
 	}
 	defer seat.Leave()
 	stream.SetHeaders(c.w.Header())
-	if err := stream.New(c.cfg.Stream, c.store, c.notifier, seat, c.w).Run(c.r.Context()); err != nil {
+	err = stream.New(c.cfg.Stream, c.store, c.notifier, seat, c.w).Run(c.r.Context())
+	c.metrics.StreamClosed(endingOf(seat, err))
+	if err != nil {
 		c.cfg.Logger.Debug().Err(err).Str("machine", req.MachineID).Str("stream", seat.StreamID()).Msg("a stream ended")
 	}
 	return nil
+}
+
+// closing says why a stream has ended.
+func endingOf(seat *stream.Seat, err error) string {
+	reason, _ := seat.Asked()
+	switch {
+	case reason != "":
+		return string(reason)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "write_timeout"
+	case err != nil:
+		return "write_error"
+	}
+	return "client_gone"
 }
 
 // attachment reads the parameters that streams and polls have in common.

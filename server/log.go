@@ -64,6 +64,9 @@ func (s *Server) recovered(what any, m *meter, r *http.Request, v *visit) {
 }
 
 func (s *Server) logVisit(r *http.Request, v *visit, m *meter, took time.Duration) {
+	if m.status != 0 {
+		s.metrics.Answered(v.route, m.status)
+	}
 	event := s.cfg.Logger.WithLevel(levelOf(m.status))
 	if event == nil {
 		return

@@ -116,6 +116,7 @@ func (c *call) pushBatch(batch []*line) {
 	}
 	c.visit.machine = groups[0][0].MachineID
 	answers, err := c.store.Push(context.WithoutCancel(c.r.Context()), c.rules(), groups)
+	c.countPushed("api", answers)
 	for i, l := range sent {
 		switch {
 		case err != nil:

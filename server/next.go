@@ -41,6 +41,8 @@ func (c *call) next() error {
 	}
 	if err := stream.Answer(c.w, seat, dispatch, c.cfg.Stream.WriteTimeout); err != nil {
 		c.cfg.Logger.Debug().Err(err).Str("machine", req.MachineID).Msg("a poll was not answered")
+		return nil
 	}
+	c.metrics.Sent(dispatch, c.cfg.Now())
 	return nil
 }

@@ -69,6 +69,7 @@ func (c *call) pushGroup(items []pushItem, at func(i int, field string) string) 
 	if err != nil {
 		return nil, err
 	}
+	c.countPushed("api", answers)
 	if answers[0].Err != nil {
 		return nil, ofLate(answers[0].Err, items, at)
 	}
@@ -82,6 +83,37 @@ func (c *call) reachPush(item pushItem, field string) error {
 	r := outOfReach(item.action.MachineID)
 	r.fields = []api.FieldError{{Field: field, Message: "is out of the token's reach"}}
 	return r
+}
+
+// countPushed counts what became of groups at the door.
+func (s *Server) countPushed(source string, answers []ackstore.Pushed) {
+	for _, a := range answers {
+		if a.Err != nil {
+			s.metrics.Enqueued(source, admissionOf(a.Err), 1)
+			continue
+		}
+		for _, item := range a.Items {
+			outcome := "queued"
+			if item.Duplicate {
+				outcome = "duplicate"
+			}
+			s.metrics.Enqueued(source, outcome, 1)
+		}
+	}
+}
+
+func admissionOf(err error) string {
+	switch {
+	case errors.Is(err, ackstore.ErrConflict):
+		return "conflict"
+	case errors.Is(err, ackstore.ErrLimit):
+		return "limit"
+	case errors.Is(err, ackstore.ErrClosed):
+		return "closed"
+	case errors.Is(err, ackstore.ErrLate):
+		return "late"
+	}
+	return "other"
 }
 
 // ofLate says in the words of its item why an action could never be sent.

@@ -22,6 +22,7 @@ import (
 	"pushd/inflight"
 	"pushd/server"
 	"pushd/server/api"
+	"pushd/server/metrics"
 	"pushd/stream"
 )
 
@@ -67,10 +68,12 @@ type ears struct {
 	*stream.Notifier
 	*inflight.Watchdog
 	*server.Hub
-	also func([]ackstore.Change)
+	metrics *metrics.Metrics
+	also    func([]ackstore.Change)
 }
 
 func (e ears) Changed(c []ackstore.Change) {
+	e.metrics.Changed(c)
 	e.Hub.Changed(c)
 	if e.also != nil {
 		e.also(c)
@@ -84,7 +87,7 @@ func start(t *testing.T, o options) *rig {
 	}
 	r := &rig{t: t, log: &lockedBuffer{}, tokens: map[string]string{}, ended: make(chan error, 1)}
 	log := zerolog.New(r.log)
-	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Logger: log}), server.NewHub(), o.changed}
+	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Logger: log}), server.NewHub(), metrics.New("test"), o.changed}
 	store, err := boltstore.Open(boltstore.Config{Dir: t.TempDir(), Listener: listener, Logger: log})
 	require.NoError(t, err)
 	r.store = store
@@ -103,7 +106,7 @@ func start(t *testing.T, o options) *rig {
 	}
 	deps := server.Deps{
 		Store: store, Registry: stream.NewRegistry(stream.RegistryConfig{Log: log}, store),
-		Notifier: listener.Notifier, Hub: listener.Hub,
+		Notifier: listener.Notifier, Hub: listener.Hub, Metrics: listener.metrics,
 	}
 	if o.store != nil {
 		deps.Store = o.store(store)

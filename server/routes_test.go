@@ -203,16 +203,3 @@ func TestAReadThatWaitsEndsWithItsAction(t *testing.T) {
 	require.Equal(t, "done", record.State)
 	require.Equal(t, `{"n":1e2}`, string(record.Result))
 }
-
-func TestMetricsAreBounded(t *testing.T) {
-	t.Parallel()
-	r := start(t, options{})
-	before := r.want(200, "GET", "/metrics", nil, nil)
-	for _, id := range ids(20) {
-		r.want(201, "POST", "/v1/actions", push(id, "m-"+id), nil)
-	}
-	after := r.want(200, "GET", "/metrics", nil, nil)
-	require.Equal(t, strings.Count(string(before.body), "\n"), strings.Count(string(after.body), "\n"))
-	require.Contains(t, string(after.body), "pushd_actions{state=\"queued\"} 20\n")
-	require.NotContains(t, string(after.body), "m-a000")
-}

@@ -17,6 +17,7 @@ import (
 
 	"pushd/ackstore"
 	"pushd/server/api"
+	"pushd/server/metrics"
 	"pushd/stream"
 )
 
@@ -58,6 +59,7 @@ type Deps struct {
 	Notifier *stream.Notifier
 	Hub      *Hub                // also the store's listener
 	Watchdog func() api.Watchdog // nil: all zero
+	Metrics  *metrics.Metrics    // what else is to be counted tells it too; nil: one of its own
 	Webhooks Webhooks            // zero: no route is there
 	Backup   Backup              // nil: GET /v1/backup is unknown
 }
@@ -91,6 +93,7 @@ type Server struct {
 	notifier *stream.Notifier
 	hub      *Hub
 	watchdog func() api.Watchdog
+	metrics  *metrics.Metrics
 
 	echo     *echo.Echo
 	keys     *keyring
@@ -117,11 +120,12 @@ func New(c Config, d Deps) *Server {
 	c = c.withDefaults()
 	s := &Server{
 		cfg: c, store: d.Store, registry: d.Registry, notifier: d.Notifier, hub: d.Hub, watchdog: d.Watchdog,
-		stopping: make(chan struct{}),
+		metrics: d.Metrics, stopping: make(chan struct{}),
 	}
 	if s.watchdog == nil {
 		s.watchdog = func() api.Watchdog { return api.Watchdog{} }
 	}
+	s.measure()
 	if s.hub == nil {
 		s.hub = NewHub()
 	}
@@ -134,6 +138,19 @@ func New(c Config, d Deps) *Server {
 	s.Adopt(c.Limits, c.Defaults)
 	s.echo = s.router()
 	return s
+}
+
+// measure has the streams counted.
+func (s *Server) measure() {
+	if s.metrics == nil {
+		s.metrics = metrics.New(s.cfg.Version)
+	}
+	if s.cfg.Stream.Tally == nil {
+		s.cfg.Stream.Tally = &stream.Tally{}
+	}
+	if s.cfg.Stream.Sent == nil {
+		s.cfg.Stream.Sent = s.metrics.Sent
+	}
 }
 
 // Run serves l until ctx ends and then drains: nothing new is taken, streams say

@@ -175,10 +175,27 @@ func (s *Server) take(ctx context.Context, t taking) (ackstore.Received, error) 
 		in.Actions, in.Delivery.Fate, in.Delivery.Detail = nil, ackstore.FateClosed, judge(err).detail
 		got, err = s.receive(ctx, in)
 	}
+	s.countReceived(t.route, got, err)
 	if err == nil {
 		s.hooks.tallies[t.route.ID].count(got.Delivery.Fate, got.Duplicate)
 	}
 	return got, err
+}
+
+// countReceived counts the actions of a delivery at the door.
+func (s *Server) countReceived(rt *webhook.Route, got ackstore.Received, err error) {
+	source := "webhook"
+	if rt.Chain() {
+		source = "chain"
+	}
+	switch {
+	case err != nil:
+		s.metrics.Enqueued(source, admissionOf(err), 1)
+	case got.Duplicate:
+		s.metrics.Enqueued(source, "duplicate", len(got.Delivery.ActionIDs))
+	default:
+		s.metrics.Enqueued(source, "queued", len(got.Delivery.ActionIDs))
+	}
 }
 
 func (s *Server) receive(ctx context.Context, in ackstore.Receipt) (ackstore.Received, error) {

@@ -396,7 +396,7 @@ func (t *tx) retell(r *rec, old *ackstore.Action) {
 		c.Was, c.Lost = old.State, old.Orphan
 	}
 	for _, e := range a.Timeline[len(a.Timeline)-min(grown, len(a.Timeline)):] {
-		c.Event, c.Detail = e.Event, e.Detail
+		c.Event, c.Detail, c.Delivery = e.Event, e.Detail, e.Delivery
 		t.say(c)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"pushd/inflight"
 	"pushd/server"
 	"pushd/server/api"
+	"pushd/server/metrics"
 	"pushd/stream"
 )
 
@@ -35,13 +36,14 @@ type service struct {
 func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (*service, error) {
 	book := newBook(set)
 	rules := book.rules
-	watchdog := inflight.New(inflight.Config{Rules: rules, ScanInterval: set.Watchdog.ScanInterval, Logger: log})
+	counts := metrics.New(buildVersion())
+	watchdog := inflight.New(inflight.Config{Rules: rules, ScanInterval: set.Watchdog.ScanInterval, Swept: counts.Swept, Logger: log})
 	out, err := newOutside(set.Document, rules, log)
 	if err != nil {
 		return nil, err
 	}
-	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub(), outside: out}
-	store, err := boltstore.Open(boltstore.Config{Dir: set.DataDir, Listener: ears, Logger: log})
+	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub(), outside: out, metrics: counts}
+	store, err := boltstore.Open(boltstore.Config{Dir: set.DataDir, Listener: ears, Commit: counts.Committed, Logger: log})
 	if err != nil {
 		return nil, storeError(set.DataDir, err)
 	}
@@ -58,7 +60,7 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 	}
 	registry := stream.NewRegistry(stream.RegistryConfig{MaxStreams: set.Stream.MaxStreams, Log: log}, store)
 	s.server = server.New(serverConfig(set, rules, open, log), server.Deps{
-		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters,
+		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters, Metrics: counts,
 		Webhooks: server.Webhooks{Set: out.set, Inbox: store, Bell: out.bell}, Backup: backupOf(store, set.DataDir),
 	})
 	return s, nil
@@ -197,6 +199,7 @@ type listener struct {
 	watchdog *inflight.Watchdog
 	hub      *server.Hub
 	outside  *outside
+	metrics  *metrics.Metrics
 }
 
 // Wake wakes the machine's stream.
@@ -208,6 +211,7 @@ func (l *listener) Due(next time.Time) { l.watchdog.Due(next) }
 // Changed is counted and told on.
 func (l *listener) Changed(changes []ackstore.Change) {
 	l.watchdog.Changed(changes)
+	l.metrics.Changed(changes)
 	l.hub.Changed(changes)
 	l.outside.Changed(changes)
 }

@@ -40,6 +40,8 @@ type Outbox interface {
 	Post(ctx context.Context, letters []Letter) error
 	// Letters are those to a receiver, oldest first, whether due or not.
 	Letters(ctx context.Context, to string, limit int) ([]Letter, error)
+	// Addressees are those for whom letters wait.
+	Addressees(ctx context.Context) ([]string, error)
 	// Answer says what became of tries.
 	Answer(ctx context.Context, tries []Tried) error
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"pushd/ackstore"
@@ -112,13 +113,19 @@ func (s *Server) followAll(ctx context.Context) time.Duration {
 // follow answers notes, in one commit but for those that nothing follows from. It
 // tells how many must be tried again.
 func (s *Server) follow(ctx context.Context, ends []ackstore.End) (left int, err error) {
+	found := make([]*ackstore.Receipt, len(ends))
+	failed := make([]error, len(ends))
+	var reading sync.WaitGroup
+	for i := range ends { // all at once: they wait for one turn of the store
+		reading.Go(func() { found[i], failed[i] = s.receiptOfEnd(ctx, &ends[i]) })
+	}
+	reading.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return len(ends), err
+	}
 	var drops []uint64
 	var receipts []ackstore.Receipt
-	for i := range ends {
-		in, err := s.receiptOfEnd(ctx, &ends[i])
-		if err != nil {
-			return len(ends), err
-		}
+	for i, in := range found {
 		if in == nil {
 			drops = append(drops, ends[i].Serial)
 			continue

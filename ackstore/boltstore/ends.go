@@ -93,6 +93,23 @@ func (s *Store) Letters(_ context.Context, to string, limit int) ([]ackstore.Let
 	return all, err
 }
 
+// Addressees are those for whom letters wait: the key after all of one's letters
+// is the next one's.
+func (s *Store) Addressees(_ context.Context) ([]string, error) {
+	var all []string
+	err := s.db.View(func(bt *bolt.Tx) error {
+		c := bt.Bucket(bucketOutbox).Cursor()
+		key, _ := c.Seek([]byte{1}) // below it stand serials, under no name
+		for key != nil {
+			to := string(key[:len(key)-9])
+			all = append(all, to)
+			key, _ = c.Seek(upper(join(to)))
+		}
+		return nil
+	})
+	return all, err
+}
+
 func letterOf(v []byte) (ackstore.Letter, error) {
 	var l ackstore.Letter
 	err := decode(v, &l)

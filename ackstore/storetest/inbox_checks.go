@@ -245,6 +245,9 @@ var inboxChecks = []struct {
 		require.NoError(p, err)
 		require.Len(p, letters, 2)
 		require.Equal(p, "1", letters[0].ID)
+		to, err := box.Addressees(ctx)
+		require.NoError(p, err)
+		require.Equal(p, []string{"x", "y"}, to)
 		require.NoError(p, box.Answer(ctx, []ackstore.Tried{
 			{Serial: letters[0].Serial, After: time.Minute, Error: "nobody there"}, {Serial: letters[1].Serial, Gone: true}, {Serial: 1 << 60, Gone: true},
 		}))

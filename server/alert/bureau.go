@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,7 @@ func (b *Bureau) Changed(changes []ackstore.Change) {
 // Run tells until ctx ends. What was not told then is in the store's outbox.
 func (b *Bureau) Run(ctx context.Context, store Source) error {
 	b.store = store
+	b.forgetStrangers(ctx)
 	if len(b.desks) == 0 {
 		<-ctx.Done()
 		return nil
@@ -99,6 +101,30 @@ func (b *Bureau) Run(ctx context.Context, store Source) error {
 	b.listen(ctx)
 	couriers.Wait()
 	return nil
+}
+
+// forgetStrangers throws away what waits for receivers that are no more.
+func (b *Bureau) forgetStrangers(ctx context.Context) {
+	to, err := b.store.Addressees(ctx)
+	if err != nil {
+		return // the next start tries again
+	}
+	for _, id := range to {
+		if slices.ContainsFunc(b.desks, func(d *desk) bool { return d.receiver.ID == id }) {
+			continue
+		}
+		letters, err := b.store.Letters(ctx, id, keptMost)
+		if err != nil {
+			return
+		}
+		tries := make([]ackstore.Tried, len(letters))
+		for i := range letters {
+			tries[i] = ackstore.Tried{Serial: letters[i].Serial, Gone: true}
+		}
+		err = b.store.Answer(ctx, tries)
+		b.deps.Logger.Warn().Str("receiver", id).Int("alerts", len(letters)).AnErr("cause", err).
+			Msg("the receiver is no more; what waited for it is thrown away")
+	}
 }
 
 func (b *Bureau) listen(ctx context.Context) {

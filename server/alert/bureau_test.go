@@ -165,6 +165,18 @@ func TestALetterOutlivesTheProcess(t *testing.T) {
 	require.Equal(t, first, second)
 }
 
+func TestWhatWaitsForNobodyIsThrownAway(t *testing.T) {
+	r := receiver(t)
+	s := openStore(t)
+	require.NoError(t, s.Post(t.Context(), []ackstore.Letter{{To: "former", ID: "1", Body: []byte("{}")}}))
+	b, _ := run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	b.Changed([]ackstore.Change{gaveUp})
+	r.next(t)
+	to, err := s.Addressees(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, to, "former")
+}
+
 func TestAReceiverThatIsGoneIsLeftAlone(t *testing.T) {
 	r := receiver(t, 410)
 	s := openStore(t)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -27,18 +28,26 @@ ends it at once. It needs no settings; docs/settings.md has all of them.`,
 			if err != nil {
 				return err
 			}
-			svc, err := newService(cmd.Context(), set, liveLogger(sh.err, set.Log))
-			if err != nil {
-				return err
-			}
-			svc.book.load = func() (*settings.Loaded, error) { return f.load(sh) }
-			svc.sys = newSystemd(svc.log)
-			svc.sys.outlasts(set.Watchdog.ScanInterval)
-			return svc.run(cmd.Context())
+			return hosted(cmd.Context(), sh.err, set.DataDir, func(ctx context.Context, logs io.Writer) error {
+				return serve(ctx, set, liveLogger(logs, set.Log), func() (*settings.Loaded, error) { return f.load(sh) })
+			})
 		},
 	}
 	f.register(cmd)
+	cmd.AddCommand(serveVerbs(sh, f)...)
 	return cmd
+}
+
+// serve is the whole life of a server; again reads its settings anew.
+func serve(ctx context.Context, set *settings.Loaded, log zerolog.Logger, again func() (*settings.Loaded, error)) error {
+	svc, err := newService(ctx, set, log)
+	if err != nil {
+		return err
+	}
+	svc.book.load = again
+	svc.sys = newSystemd(log)
+	svc.sys.outlasts(set.Watchdog.ScanInterval)
+	return svc.run(ctx)
 }
 
 // logger writes for people on a terminal, and JSON elsewhere.

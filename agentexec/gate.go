@@ -194,7 +194,7 @@ func (g *gate) tell(ctx context.Context, reason string) error {
 		if err := g.a.deps.Journal.SetLowered(true); err != nil {
 			return err
 		}
-		_, err := client.SetCredit(ctx, g.a.cfg.MachineID, api.Ptr(0), cut(reason, maxReason))
+		_, err := client.SetCredit(ctx, g.a.cfg.MachineID, new(0), cut(reason, maxReason))
 		return err
 	}
 	_, err = client.SetCredit(ctx, g.a.cfg.MachineID, nil, "")

@@ -87,7 +87,7 @@ func (l *line) subscription() (api.Subscription, *api.Client, error) {
 	client, err := l.a.client()
 	return api.Subscription{
 		MachineID: l.a.cfg.MachineID, InstanceID: instance, LastEventID: last,
-		MaxInFlight: api.Ptr(l.a.gate.credit()), OrphanTimeout: l.a.cfg.OrphanTimeout,
+		MaxInFlight: new(l.a.gate.credit()), OrphanTimeout: l.a.cfg.OrphanTimeout,
 	}, client, err
 }
 

@@ -125,7 +125,7 @@ func (d *desk) working(j *job) api.Ack {
 	d.mu.Unlock()
 	beat := j.pulse.Read()
 	ack := received(act)
-	ack.Status, ack.ActivityToken = statusAtWork, api.Ptr(beat.Token)
+	ack.Status, ack.ActivityToken = statusAtWork, new(beat.Token)
 	if beat.Note != "" || beat.Percent != nil {
 		ack.Progress = &api.Progress{Note: beat.Note, Percent: beat.Percent}
 	}

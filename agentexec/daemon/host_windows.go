@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"golang.org/x/sys/windows/svc"
@@ -78,4 +79,15 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 			}
 		}
 	}
+}
+
+// levelOf finds the level in a line of a JSON log.
+func levelOf(line []byte) string {
+	var l struct {
+		Level string `json:"level"`
+	}
+	if json.Unmarshal(line, &l) != nil {
+		return "info"
+	}
+	return l.Level
 }

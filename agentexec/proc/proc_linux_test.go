@@ -22,7 +22,7 @@ import (
 // The test binary is its own supervisor, and an agent that is to be killed.
 func TestMain(m *testing.M) {
 	switch {
-	case os.Getenv("AGENTEXEC_SUPERVISOR") != "":
+	case os.Getenv("AGENTEXEC_SUPERVISOR") != "" && len(os.Args) == 1: // a fuzz worker has arguments
 		os.Exit(proc.Supervise())
 	case os.Getenv("AGENTEXEC_VICTIM") != "":
 		mark := os.Getenv("AGENTEXEC_VICTIM")

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,12 +29,7 @@ func TestShims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := parseShim(c.text, `C:\npm\`, func(path string) bool {
-				for _, p := range c.there {
-					if p == path {
-						return true
-					}
-				}
-				return false
+				return slices.Contains(c.there, path)
 			})
 			require.Equal(t, c.want != nil, ok)
 			require.Equal(t, c.want, got)

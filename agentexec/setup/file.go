@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -189,12 +190,8 @@ func (f *File) adapters() map[string]work.Adapter {
 	all := map[string]work.Adapter{}
 	builtin, err := work.Builtin()
 	if err == nil { // a test holds it to that
-		for name, a := range builtin {
-			all[name] = a
-		}
+		maps.Copy(all, builtin)
 	}
-	for name, a := range f.Adapters {
-		all[name] = a
-	}
+	maps.Copy(all, f.Adapters)
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -47,9 +48,7 @@ func (c *Call) Run(ctx context.Context, job task.Job, pulse *task.Pulse) task.Ve
 		"Content-Type": "application/json", "Idempotency-Key": job.ActionID,
 		"Pushd-Action": job.ActionID, "Pushd-Delivery": strconv.Itoa(job.Delivery), "Pushd-Type": job.Type,
 	}
-	for name, value := range c.Header {
-		header[name] = value
-	}
+	maps.Copy(header, c.Header)
 	e := exchange{client: c.Client, url: c.URL, header: header, body: payload, windows: c.Windows.WithDefaults(), now: c.Runner.Now}
 	var kept bytes.Buffer
 	a := e.do(ctx, pulse, signs{open: never, succeeded: never, probe: func(bool) bool { return false }},

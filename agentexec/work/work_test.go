@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("AGENTEXEC_REPLAY") != "":
 		replay(os.Getenv("AGENTEXEC_REPLAY"))
-	case os.Getenv("AGENTEXEC_SUPERVISOR") != "":
+	case os.Getenv("AGENTEXEC_SUPERVISOR") != "" && len(os.Args) == 1: // a fuzz worker has arguments
 		os.Exit(proc.Supervise())
 	}
 	os.Setenv("AGENTEXEC_SUPERVISOR", "1")

@@ -87,8 +87,8 @@ func TestTheFixturesThroughAServer(t *testing.T) {
 		fake := filepath.Join(dir, "fake")
 		require.NoError(t, os.WriteFile(fake, fmt.Appendf(nil, fakeCLI, path), 0o700))
 		text := "handlers:\n"
-		for _, name := range []string{"claude", "codex", "opencode", "plain"} {
-			text += fmt.Sprintf("  %s: {kind: cli-agent, adapter: %s, command: [%s], windows: {first_output: 3s, inactivity: 3s, stop_grace: 1s}}\n", name, name, fake)
+		for name, window := range map[string]string{"claude": "60s", "codex": "60s", "opencode": "8s", "plain": "60s"} {
+			text += fmt.Sprintf("  %[1]s: {kind: cli-agent, adapter: %[1]s, command: [%[2]s], windows: {first_output: %[3]s, inactivity: %[3]s, stop_grace: 1s}}\n", name, fake, window)
 		}
 		return text + fmt.Sprintf("  openai_http: {kind: cli-agent, adapter: openai, url: %q, model: m}\n", endpoint.URL)
 	})

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -33,7 +34,7 @@ func (t *tx) attach(req ackstore.AttachReq) ackstore.Attached {
 	}
 	t.introduce(m, req, other)
 	if joins {
-		m.lease.polls++
+		t.countPoll(m.lease, 1)
 	}
 	if judges {
 		t.judge(m, req, joins)
@@ -114,19 +115,11 @@ func (t *tx) openOf(m *machine) []*rec {
 	for _, r := range m.open {
 		open = append(open, r)
 	}
-	slices.SortFunc(open, func(a, b *rec) int { return compare(a.a.Seq, b.a.Seq) })
+	slices.SortFunc(open, bySeq)
 	return open
 }
 
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
+func bySeq(a, b *rec) int { return cmp.Compare(a.a.Seq, b.a.Seq) }
 
 func (t *tx) attached(m *machine, req ackstore.AttachReq) ackstore.Attached {
 	answer := ackstore.Attached{
@@ -190,15 +183,23 @@ func (t *tx) detach(req ackstore.DetachReq) {
 	t.say(ackstore.Change{MachineID: m.id, Event: "detached"})
 }
 
+func (t *tx) countPoll(l *lease, by int) {
+	l.polls += by
+	t.undo = append(t.undo, func() { l.polls -= by })
+}
+
 func (t *tx) endPoll(m *machine, l *lease) {
-	l.polls--
+	t.countPoll(l, -1)
 	l.lastPoll = t.now
 	m.row.LastSeen = t.now
 	if l.polls > 0 {
 		return
 	}
 	for _, r := range m.open {
-		r.polling = false
+		if r.polling {
+			r.polling = false
+			t.undo = append(t.undo, func() { r.polling = true })
+		}
 	}
 }
 

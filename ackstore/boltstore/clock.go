@@ -38,6 +38,22 @@ func (c *clock) step(now time.Time, elapsed func() time.Duration) time.Duration 
 	return step.Round(time.Millisecond)
 }
 
+// watchClock makes good a step of the wall clock, by the rules in force: what it
+// moves may be dispatched with the batch.
+func (t *tx) watchClock(batch []*call) {
+	was := t.s.clock
+	t.undo = append(t.undo, func() { t.s.clock = was }) // the next commit sees it again
+	step := t.s.clock.step(t.now, t.s.cfg.Elapsed)
+	if step == 0 {
+		return
+	}
+	t.r = t.s.rules
+	for i := 0; i < len(batch) && t.r == (ackstore.Rules{}); i++ {
+		t.r = batch[i].rules
+	}
+	t.stepped(step)
+}
+
 // stepped moves what waits for a duration, so that it waits as long as it was to.
 // Instants that a client or an operator named stay where they are.
 func (t *tx) stepped(step time.Duration) {

@@ -125,14 +125,18 @@ func (s *Store) run() {
 // commit applies a batch in one transaction. When it fails nothing of the batch
 // was applied, on disk or in memory.
 func (s *Store) commit(batch []*call) (*tx, error) {
+	if s.unread { // what is in memory is neither what was nor what is
+		if err := s.reload(); err != nil {
+			return nil, fmt.Errorf("%w: %v", ackstore.ErrUnavailable, err)
+		}
+		s.unread = false
+	}
 	bt, err := s.db.Begin(true)
 	if err != nil {
 		return nil, s.failed(nil, err)
 	}
 	t := newTx(s, bt)
-	if step := s.clock.step(t.now, s.cfg.Elapsed); step != 0 {
-		t.stepped(step)
-	}
+	t.watchClock(batch)
 	for _, c := range batch {
 		t.r = c.rules
 		c.apply(t)
@@ -180,7 +184,8 @@ func (s *Store) failed(t *tx, cause error) error {
 		s.log.Error().Err(cause).Msg("the store cannot write; it answers 503 until it can")
 	}
 	if err := s.reload(); err != nil {
-		s.log.Error().Err(err).Msg("the store cannot be read")
+		s.unread = true
+		s.log.Error().Err(err).Msg("the store cannot be read; nothing is written until it can")
 	}
 	return fmt.Errorf("%w: %v", ackstore.ErrUnavailable, cause)
 }

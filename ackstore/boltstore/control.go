@@ -68,6 +68,7 @@ func redrive(t *tx, r *rec, w ackstore.Act) bool {
 	if !redrivable(&r.a) {
 		return false
 	}
+	t.appear(r.m) // it may have been deleted
 	t.change(r, func(a *ackstore.Action) ledger.Effect {
 		ledger.Redrive(a, w.By, t.now)
 		t.del(bucketResults, be(a.Ord))

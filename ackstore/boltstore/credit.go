@@ -53,21 +53,34 @@ func (s *Store) DropMachine(ctx context.Context, r ackstore.Rules, id string) er
 			refused = ackstore.ErrNotEligible
 			return
 		}
-		m.listed = false
-		t.s.known--
-		m.lease = nil
-		m.row = machineRow{Gone: true, Seq: m.row.Seq, EventID: m.row.EventID, Epoch: m.row.Epoch}
-		t.touch(m)
-		t.wrote = true
-		for _, h := range t.holdsOn(ackstore.OfMachine, id) {
-			t.unhold(&h)
-		}
-		t.say(ackstore.Change{MachineID: id, Event: "deleted"})
+		t.drop(m)
 	})
 	if err != nil {
 		return err
 	}
 	return refused
+}
+
+func (t *tx) drop(m *machine) {
+	m.listed = false
+	t.s.known--
+	if l := m.lease; l != nil { // of polls that have ended
+		t.s.boxes.close(l)
+		m.lease = nil
+		t.undo = append(t.undo, func() { m.lease = l; t.s.boxes.open(l) })
+	}
+	m.row = machineRow{Gone: true, Seq: m.row.Seq, EventID: m.row.EventID, Epoch: m.row.Epoch}
+	t.touch(m)
+	t.wrote = true
+	for _, h := range t.holdsOn(ackstore.OfMachine, m.id) {
+		t.unhold(&h)
+	}
+	for id := range t.s.breakers {
+		if id.machine == m.id {
+			t.dropBreaker(id)
+		}
+	}
+	t.say(ackstore.Change{MachineID: m.id, Event: "deleted"})
 }
 
 // PutToken keeps a token.

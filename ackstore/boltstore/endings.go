@@ -52,6 +52,9 @@ func (t *tx) liftOnDead(a *ackstore.Action) {
 	}
 }
 
+// giveUpKept is for how long a lane's give-up is remembered at least.
+const giveUpKept = time.Hour
+
 // deadLane pauses a lane in which two actions were given up within the time that
 // two exhausted budgets take, whatever their on_dead.
 func (t *tx) deadLane(r *rec) {
@@ -62,6 +65,11 @@ func (t *tx) deadLane(r *rec) {
 	window := max(time.Minute, 2*time.Duration(a.MaxResends+1)*a.OrphanAfter)
 	before, had := row.LaneGiveUps[a.SessionID]
 	t.touch(r.m)
+	for session, at := range row.LaneGiveUps { // else lanes that are no more stay for ever
+		if t.now.Sub(at) > max(window, giveUpKept) {
+			delete(row.LaneGiveUps, session)
+		}
+	}
 	if !had || t.now.Sub(before) > window {
 		if row.LaneGiveUps == nil {
 			row.LaneGiveUps = map[string]time.Time{}
@@ -200,8 +208,11 @@ func (t *tx) report(r *rec, old *ackstore.Action, word ledger.Effect) {
 		b.Stamp, b.Probe, b.ProbeID = t.stamp(), 0, ""
 		t.say(ackstore.Change{MachineID: id.machine, Event: "breaker_" + b.State.String(), Detail: id.target})
 	}
-	if changed || b.Strikes != strikes {
+	switch {
+	case changed:
 		t.putBreaker(id, b)
+	case b.Strikes != strikes: // nothing waits for that
+		t.keepBreaker(id, b)
 	}
 }
 
@@ -226,15 +237,14 @@ func (t *tx) freeProbe(r *rec) {
 // putBreaker writes a breaker and looks again at all that it may hold.
 func (t *tx) putBreaker(id breakerID, b *breakerRow) {
 	b.woken = false
-	t.s.breakers[id] = b
-	t.put(bucketBreakers, join(id.machine, id.target), encode(b))
-	if id.machine != "" {
-		if m := t.s.machines[id.machine]; m != nil {
-			t.regate(m)
-		}
-		return
-	}
-	for _, m := range t.s.machines {
+	t.keepBreaker(id, b)
+	for _, m := range t.machinesOf(id.machine) {
 		t.regate(m)
 	}
+}
+
+func (t *tx) keepBreaker(id breakerID, b *breakerRow) {
+	t.s.breakers[id] = b
+	t.s.gateMoved = true
+	t.put(bucketBreakers, join(id.machine, id.target), encode(b))
 }

@@ -66,14 +66,14 @@ func (t *tx) hold(h ackstore.Hold) {
 	if was := t.s.holds[idOf(&h)]; was != nil {
 		h.Since = was.Since
 	}
-	t.s.holds[idOf(&h)] = &h
+	t.s.addHold(&h)
 	t.put(bucketHolds, holdKey(&h), encode(&h))
 	t.say(ackstore.Change{ActionID: h.ActionID, MachineID: h.MachineID, Event: "paused", Detail: string(h.Scope) + " " + h.ID + " " + h.Cause})
 	t.regateScope(h.Scope, h.ID, h.MachineID)
 }
 
 func (t *tx) unhold(h *ackstore.Hold) {
-	delete(t.s.holds, idOf(h))
+	t.s.dropHold(h)
 	t.del(bucketHolds, holdKey(h))
 	t.say(ackstore.Change{MachineID: h.MachineID, Event: "resumed", Detail: string(h.Scope) + " " + h.ID + " " + h.Cause})
 	t.regateScope(h.Scope, h.ID, h.MachineID)
@@ -83,18 +83,25 @@ func (t *tx) regateScope(scope ackstore.Scope, id, machine string) {
 	if scope == ackstore.OfMachine {
 		machine = id
 	}
-	if machine != "" {
-		if m := t.s.machines[machine]; m != nil {
+	for _, m := range t.machinesOf(machine) {
+		switch {
+		case scope != ackstore.OfSession:
 			t.regate(m)
+		case m.lanes[id] != nil:
+			t.regateLane(m, id)
 		}
-		return
 	}
-	for _, m := range t.s.machines {
-		if scope == ackstore.OfSession && m.lanes[id] == nil {
-			continue
-		}
-		t.regate(m)
+}
+
+// machinesOf is one machine, or with no name all of them.
+func (t *tx) machinesOf(id string) map[string]*machine {
+	if id == "" {
+		return t.s.machines
 	}
+	if m := t.s.machines[id]; m != nil {
+		return map[string]*machine{id: m}
+	}
+	return nil
 }
 
 // Hold pauses a scope.
@@ -111,25 +118,17 @@ func (s *Store) Hold(ctx context.Context, r ackstore.Rules, h ackstore.Hold) err
 // counted anew after it.
 func (s *Store) Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Scope, id, machineID string) error {
 	return s.submit(ctx, r, func(t *tx) {
-		within := machineID != "" && scope != ackstore.OfMachine
+		if scope == ackstore.OfMachine {
+			machineID = ""
+		}
+		t.forgetGiveUps(scope, id, machineID) // before: those that the resume itself brings count
 		for _, h := range t.holdsOn(scope, id) {
-			if !within || h.MachineID == machineID {
+			if machineID == "" || h.MachineID == machineID {
 				t.unhold(&h)
 			}
 		}
-		if within {
-			t.forgetGiveUpsOn(machineID, scope, id)
+		if scope == ackstore.OfMachine || machineID != "" {
 			return
-		}
-		switch scope {
-		case ackstore.OfMachine:
-			if m := t.s.machines[id]; m != nil && m.row.GiveUps > 0 {
-				m.row.GiveUps = 0
-				t.touch(m)
-			}
-			return
-		case ackstore.OfSession:
-			t.forgetGiveUps(id)
 		}
 		if row := t.labelIf(scope, id); row != nil && row.Closed {
 			row.Closed = false
@@ -138,22 +137,19 @@ func (s *Store) Unhold(ctx context.Context, r ackstore.Rules, scope ackstore.Sco
 	})
 }
 
-func (t *tx) forgetGiveUpsOn(machineID string, scope ackstore.Scope, id string) {
-	m := t.s.machines[machineID]
-	if m == nil || scope != ackstore.OfSession {
-		return
-	}
-	if _, had := m.row.LaneGiveUps[id]; had {
-		delete(m.row.LaneGiveUps, id)
-		t.touch(m)
-	}
-}
-
-func (t *tx) forgetGiveUps(session string) {
-	for _, m := range t.s.machines {
-		if _, had := m.row.LaneGiveUps[session]; had {
-			delete(m.row.LaneGiveUps, session)
+func (t *tx) forgetGiveUps(scope ackstore.Scope, id, machineID string) {
+	switch scope {
+	case ackstore.OfMachine:
+		if m := t.s.machines[id]; m != nil && m.row.GiveUps > 0 {
+			m.row.GiveUps = 0
 			t.touch(m)
+		}
+	case ackstore.OfSession:
+		for _, m := range t.machinesOf(machineID) {
+			if _, had := m.row.LaneGiveUps[id]; had {
+				delete(m.row.LaneGiveUps, id)
+				t.touch(m)
+			}
 		}
 	}
 }
@@ -193,13 +189,17 @@ func (t *tx) closeBreaker(id breakerID) {
 	t.putBreaker(id, b)
 }
 
+func (t *tx) dropBreaker(id breakerID) {
+	delete(t.s.breakers, id)
+	t.s.gateMoved = true
+	t.del(bucketBreakers, join(id.machine, id.target))
+}
+
 // holdsOn are all causes for which a scope is paused.
 func (t *tx) holdsOn(scope ackstore.Scope, id string) []ackstore.Hold {
 	var all []ackstore.Hold
-	for key, h := range t.s.holds {
-		if key.scope == scope && key.id == id {
-			all = append(all, *h)
-		}
+	for key := range t.s.heldOn[scoped{scope, id}] {
+		all = append(all, *t.s.holds[key])
 	}
 	sortHolds(all)
 	return all
@@ -216,13 +216,6 @@ func (s *Store) nextDue() time.Time {
 	if len(s.deadline) > 0 {
 		first(s.deadline[0].due)
 	}
-	for _, h := range s.holds {
-		first(h.Until)
-	}
-	for _, b := range s.breakers {
-		if b.waits() {
-			first(b.Until)
-		}
-	}
+	first(s.nextGate())
 	return next
 }

@@ -38,9 +38,6 @@ var buckets = [][]byte{
 	bucketInbox, bucketInboxBodies, bucketInboxKeys, bucketInboxRoutes, bucketEnds, bucketOutbox,
 }
 
-// growing are the buckets whose keys only grow: their pages can be packed.
-var growing = [][]byte{bucketActions, bucketBodies, bucketResults, bucketEnded}
-
 var (
 	keySchema = []byte("schema")
 	keyOrd    = []byte("ord")

@@ -11,9 +11,10 @@ import (
 // memory is what the committer knows without reading: the machines, what is in
 // flight, and who is next in each lane.
 type memory struct {
-	boot     time.Time // what was dispatched before it waits for its agent
-	ord      uint64    // the last given
-	stamp    uint64    // the last given
+	boot     time.Time
+	booted   uint64 // stamp at boot: what was dispatched before waits for its agent
+	ord      uint64 // the last given
+	stamp    uint64 // the last given
 	counts   counts
 	known    int // machines that are not forgotten
 	machines map[string]*machine
@@ -21,7 +22,12 @@ type memory struct {
 	deadline deadlines
 	rules    ackstore.Rules // the deadlines were worked out by
 	holds    map[holdID]*ackstore.Hold
+	heldOn   map[scoped]map[holdID]bool
 	breakers map[breakerID]*breakerRow
+	tidied   time.Time // when breakers of which nothing is left to say were forgotten
+
+	gate      time.Time // when a pause or a breaker ends by itself
+	gateMoved bool      // and that is to be worked out anew
 
 	firstTime time.Time // of bucketTimes
 	announced time.Time // the last Due
@@ -30,6 +36,52 @@ type memory struct {
 type holdID struct {
 	scope          ackstore.Scope
 	id, machine, c string
+}
+
+// scoped is what pauses are on, on whatever machine.
+type scoped struct {
+	scope ackstore.Scope
+	id    string
+}
+
+func (s *memory) addHold(h *ackstore.Hold) {
+	id, on := idOf(h), scoped{h.Scope, h.ID}
+	if s.heldOn[on] == nil {
+		s.heldOn[on] = map[holdID]bool{}
+	}
+	s.holds[id], s.heldOn[on][id], s.gateMoved = h, true, true
+}
+
+func (s *memory) dropHold(h *ackstore.Hold) {
+	id, on := idOf(h), scoped{h.Scope, h.ID}
+	delete(s.holds, id)
+	if delete(s.heldOn[on], id); len(s.heldOn[on]) == 0 {
+		delete(s.heldOn, on)
+	}
+	s.gateMoved = true
+}
+
+// nextGate is when the first pause or breaker ends by itself. There may be many
+// that do not, and every commit asks.
+func (s *memory) nextGate() time.Time {
+	if !s.gateMoved {
+		return s.gate
+	}
+	s.gate, s.gateMoved = time.Time{}, false
+	first := func(at time.Time) {
+		if !at.IsZero() && (s.gate.IsZero() || at.Before(s.gate)) {
+			s.gate = at
+		}
+	}
+	for _, h := range s.holds {
+		first(h.Until)
+	}
+	for _, b := range s.breakers {
+		if b.waits() {
+			first(b.Until)
+		}
+	}
+	return s.gate
 }
 
 type breakerID struct{ machine, target string }

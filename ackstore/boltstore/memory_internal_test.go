@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushd/ackstore"
+	"pushd/policy"
 )
 
 func pushMany(t *testing.T, s *Store, n, sessions int) {
@@ -135,4 +136,50 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 	require.ErrorIs(t, s.Writable(t.Context()), nil)
 	_, err = s.Push(t.Context(), roomy, nil)
 	require.ErrorIs(t, err, ackstore.ErrUnavailable)
+}
+
+// What is remembered of give-ups and of breakers does not grow with the lanes and
+// targets that there have been.
+func TestGiveUpsAndClosedBreakersAreForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	s, err := Open(Config{Dir: t.TempDir(), Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	m := newMachine("m1")
+	for i := range 50 {
+		now = now.Add(10 * time.Minute)
+		require.NoError(t, s.submit(t.Context(), roomy, func(t *tx) {
+			t.deadLane(newRec(m, ackstore.Action{ID: "a", MachineID: "m1", SessionID: fmt.Sprint("s", i)}))
+			id := breakerID{"m1", fmt.Sprint("t", i)}
+			t.putBreaker(id, &breakerRow{Machine: "m1", Target: id.target, State: policy.Open, Until: now.Add(time.Hour), Since: now})
+			t.closeBreaker(id)
+		}))
+	}
+	require.LessOrEqual(t, len(m.row.LaneGiveUps), 7)
+	require.Len(t, s.breakers, 50)
+	now = now.Add(breakerKept)
+	_, err = s.Sweep(t.Context(), roomy, 100)
+	require.NoError(t, err)
+	require.Len(t, s.breakers, 1, "it closed a day ago and no more")
+	now = now.Add(tidyEvery)
+	_, err = s.Sweep(t.Context(), roomy, 100)
+	require.NoError(t, err)
+	require.Empty(t, s.breakers)
+	require.NoError(t, s.reload())
+	require.Empty(t, s.breakers)
+}
+
+// Every commit asks when the first pause ends, however many there are.
+func BenchmarkACommitBesideManyPauses(b *testing.B) {
+	s, err := Open(Config{Dir: b.TempDir(), Listener: &listener{}})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, s.Close()) }()
+	require.NoError(b, s.submit(b.Context(), roomy, func(t *tx) {
+		for i := range 100_000 {
+			t.hold(ackstore.Hold{Scope: ackstore.OfSession, ID: fmt.Sprint("s", i), MachineID: "m1", Cause: ackstore.HeldOnDead})
+		}
+	}))
+	for b.Loop() {
+		require.NoError(b, s.submit(b.Context(), roomy, func(*tx) {}))
+	}
 }

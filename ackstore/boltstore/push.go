@@ -2,7 +2,6 @@ package boltstore
 
 import (
 	"context"
-	"time"
 
 	"pushd/ackstore"
 	"pushd/inflight/ledger"
@@ -182,6 +181,3 @@ func (t *tx) action(n *ackstore.NewAction, seq uint64) ackstore.Action {
 	}
 	return a
 }
-
-// timeOf spells a moment for logs and notes.
-func timeOf(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -13,16 +13,17 @@ import (
 func (t *tx) change(r *rec, f func(a *ackstore.Action) ledger.Effect) ledger.Effect {
 	old := r.a
 	e := f(&r.a)
-	if r.a.Orphan != 0 && old.Orphan == 0 && t.r.RepushTail {
+	// What was never written is no loss: it keeps its place.
+	if r.a.Orphan != 0 && old.Orphan == 0 && r.a.Deliveries == old.Deliveries && t.r.RepushTail {
 		r.m.row.Seq++
 		r.a.Seq = r.m.row.Seq
 		t.touch(r.m)
 	}
-	t.report(r, &old, e)
 	if old.State == ackstore.InFlight && (r.a.State != ackstore.InFlight || r.a.Delivery != old.Delivery) {
 		t.recall(r.m, ackstore.Ref{ActionID: old.ID, Delivery: old.Delivery})
 	}
 	t.write(r, &old)
+	t.report(r, &old, e) // it may look again at all that waits, and this must be in its place
 	t.retell(r, &old)
 	t.endings(r, &old)
 	t.note(r, &old)
@@ -355,35 +356,6 @@ func (t *tx) refreshOrphan(r *rec) {
 	case may:
 		heap.Push(&m.orphans, r)
 	}
-}
-
-// open tells whether neither a pause of its labels nor a breaker holds it. A
-// pause of its machine is looked at when the machine is dispatched to.
-func (t *tx) open(r *rec) bool {
-	return t.heldByLabel(&r.a) == nil && t.shutFor(r) == nil
-}
-
-// regate looks again at all that waits on a machine, after a pause or a breaker
-// of its has changed.
-func (t *tx) regate(m *machine) {
-	for _, q := range m.lanes {
-		t.refresh(q)
-	}
-	for _, q := range m.flows {
-		t.refresh(q)
-	}
-	var spent []*rec
-	for _, r := range m.open {
-		t.refreshOrphan(r)
-		// What was lost while it was paused is given up after the resume.
-		if r.a.Orphan != 0 && ledger.Spent(&r.a, t.r) && t.held(&r.a) == nil {
-			spent = append(spent, r)
-		}
-	}
-	for _, r := range spent {
-		t.change(r, func(a *ackstore.Action) ledger.Effect { ledger.GiveUp(a, t.now); return ledger.Effect{} })
-	}
-	t.kick(m)
 }
 
 // retell makes a change of each line that the timeline has grown by.

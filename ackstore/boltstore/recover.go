@@ -11,39 +11,53 @@ import (
 // heads of lanes and flows. It takes as long as there are of those, however long
 // the queues are. Live leases are carried over.
 func (s *Store) reload() error {
-	leases := map[string]*lease{}
-	for id, m := range s.machines {
-		if m.lease != nil {
-			leases[id] = m.lease
-		}
-	}
-	s.memory = memory{
-		boot: s.boot, machines: map[string]*machine{}, live: map[uint64]*rec{},
-		holds: map[holdID]*ackstore.Hold{}, breakers: map[breakerID]*breakerRow{},
-	}
 	bt, err := s.db.Begin(false)
 	if err != nil {
 		return fmt.Errorf("boltstore: %w", err)
 	}
+	was := s.memory
+	leases := was.leases()
+	s.memory = memory{
+		boot: was.boot, booted: was.booted, rules: was.rules, gateMoved: true,
+		machines: map[string]*machine{}, live: map[uint64]*rec{},
+		holds: map[holdID]*ackstore.Hold{}, heldOn: map[scoped]map[holdID]bool{}, breakers: map[breakerID]*breakerRow{},
+	}
 	t := newTx(s, bt)
 	t.reading = true
 	t.readMeta()
+	if was.machines == nil {
+		s.booted = s.stamp
+	}
 	t.readMachines(leases)
 	t.readRows()
-	t.readOpen()
+	t.readOpen(was.live)
 	t.readHeads(bucketLanes, laneOf)
 	t.readHeads(bucketLoose, flowHead)
 	s.firstTime = firstTime(bt.Bucket(bucketTimes))
 	if err := bt.Rollback(); err != nil {
 		t.fail(err)
 	}
+	if t.err != nil {
+		s.memory = was // for its leases, when this is tried again
+		return t.err
+	}
 	// Whoever waited on a stream that is still there asks again.
-	if s.cfg.Listener != nil && t.err == nil {
+	if s.cfg.Listener != nil {
 		for id := range leases {
 			s.cfg.Listener.Wake(id)
 		}
 	}
-	return t.err
+	return nil
+}
+
+func (s *memory) leases() map[string]*lease {
+	all := map[string]*lease{}
+	for id, m := range s.machines {
+		if m.lease != nil {
+			all[id] = m.lease
+		}
+	}
+	return all
 }
 
 func (t *tx) readMeta() {
@@ -81,7 +95,7 @@ func (t *tx) readRows() {
 	t.fail(t.bucket(bucketHolds).ForEach(func(_, v []byte) error {
 		h := &ackstore.Hold{}
 		err := decode(v, h)
-		t.s.holds[idOf(h)] = h
+		t.s.addHold(h)
 		return err
 	}))
 	t.fail(t.bucket(bucketBreakers).ForEach(func(_, v []byte) error {
@@ -93,8 +107,9 @@ func (t *tx) readRows() {
 }
 
 // readOpen reads what is in flight, in doubt or waits to be resent. A stream that
-// was live when the server ended has ended with it.
-func (t *tx) readOpen() {
+// was live when the server ended has ended with it. What a poll is being answered
+// with (was) still is.
+func (t *tx) readOpen(was map[uint64]*rec) {
 	t.fail(t.bucket(bucketOpen).ForEach(func(k, _ []byte) error {
 		r := t.load(ordOf(k))
 		if r == nil {
@@ -107,8 +122,11 @@ func (t *tx) readOpen() {
 			r.m.inFlight++
 			r.m.bytes += int64(a.PayloadBytes)
 		}
+		if old := was[a.Ord]; old != nil && old.polling {
+			r.polling = a.State == ackstore.InFlight && a.Delivery == old.a.Delivery
+		}
 		if l := r.m.lease; l == nil || l.epoch != a.Epoch {
-			r.preBoot = !a.DispatchedAt.After(t.s.boot)
+			r.preBoot = a.Stamp <= t.s.booted // the clock may have been set meanwhile
 			if a.Via == ackstore.ViaStream && a.LostSince.IsZero() {
 				a.LostSince = t.s.boot
 			}

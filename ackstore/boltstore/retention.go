@@ -84,4 +84,9 @@ func (t *tx) uncount(scope ackstore.Scope, id string, s ackstore.State) {
 	key := labelKey(scope, id)
 	delete(t.labels, string(key))
 	t.del(bucketLabels, key)
+	for _, h := range t.holdsOn(scope, id) {
+		if h.Cause != ackstore.HeldByOperator { // what caused it is forgotten too
+			t.unhold(&h)
+		}
+	}
 }

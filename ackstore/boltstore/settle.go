@@ -46,19 +46,32 @@ func (t *tx) ack(r *rec, k *ackstore.Ack) ledger.Effect {
 	if probe.Outcome == ackstore.Conflict {
 		return probe
 	}
-	t.heard(r.m)
-	r.preBoot = false
-	if idle(probe.Outcome) && sameRecord(&trial, &r.a) {
-		return probe
+	if !idle(probe.Outcome) || !sameRecord(&trial, &r.a) {
+		r.preBoot = false
+		t.change(r, func(a *ackstore.Action) ledger.Effect {
+			*a = trial
+			if probe.KeepResult {
+				t.keepResult(a, k)
+			}
+			return probe
+		})
 	}
-	return t.change(r, func(a *ackstore.Action) ledger.Effect {
-		*a = trial
-		if probe.KeepResult && k.Result != nil && !a.HasResult {
-			a.HasResult = true
-			t.put(bucketResults, be(a.Ord), k.Result)
-		}
-		return probe
-	})
+	// Behind its own action: the end of a pause may give up what waited, and this
+	// one has just been heard of.
+	t.heard(r.m)
+	return probe
+}
+
+// keepResult keeps what an ack brought. One of an attempt that failed before goes.
+func (t *tx) keepResult(a *ackstore.Action, k *ackstore.Ack) {
+	switch {
+	case k.Result != nil:
+		a.HasResult = true
+		t.put(bucketResults, be(a.Ord), k.Result)
+	case a.HasResult && k.Verb == ackstore.SaysDone:
+		a.HasResult = false
+		t.del(bucketResults, be(a.Ord))
+	}
 }
 
 // idle outcomes leave the action as it was, but for a note now and then.

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -35,6 +36,7 @@ type Store struct {
 	in      intake
 	stopped chan struct{}
 	broken  atomic.Bool // the last commit failed
+	unread  bool        // and the memory could not be read again; owned by the committer
 	commits atomic.Uint64
 	boxes   boxes
 	clock   clock // owned by the committer
@@ -204,6 +206,9 @@ func (b *boxes) put(l *lease, p *post) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.box.dispatches = append(l.box.dispatches, p.dispatches...)
+	// What a failed commit puts back has its place: an event id is a receipt for
+	// all that came before.
+	slices.SortStableFunc(l.box.dispatches, func(a, b ackstore.Dispatch) int { return cmp.Compare(a.EventID, b.EventID) })
 	l.box.cancels = append(l.box.cancels, p.cancels...)
 }
 

@@ -18,8 +18,11 @@ func (s *Store) Sweep(ctx context.Context, r ackstore.Rules, limit int) (ackstor
 		t.reckon()
 		w.deadlines()
 		w.moments()
-		w.pauses()
-		w.breakers()
+		if gate := t.s.nextGate(); !gate.IsZero() && !gate.After(t.now) {
+			w.pauses()
+			w.breakers()
+		}
+		w.forgetBreakers()
 		w.retention()
 		done = w.done
 		done.More = w.left <= 0 || w.rest
@@ -131,13 +134,29 @@ func (w *sweep) breakers() {
 			continue
 		}
 		w.left--
-		b.woken = true
-		if id.machine != "" {
-			t.regate(t.machine(id.machine))
-			continue
-		}
-		for _, m := range t.s.machines {
+		b.woken, t.s.gateMoved = true, true
+		for _, m := range t.machinesOf(id.machine) {
 			t.regate(m)
+		}
+	}
+}
+
+// How long a breaker is remembered that has closed and has no strike, and how
+// often it is looked for: what was sent before it closed says nothing of it.
+const (
+	breakerKept = 24 * time.Hour
+	tidyEvery   = time.Hour
+)
+
+func (w *sweep) forgetBreakers() {
+	t := w.t
+	if t.now.Sub(t.s.tidied) < tidyEvery {
+		return
+	}
+	t.s.tidied = t.now
+	for id, b := range t.s.breakers {
+		if b.State == policy.Closed && b.Strikes == 0 && t.now.Sub(b.Since) > breakerKept {
+			t.dropBreaker(id)
 		}
 	}
 }

@@ -40,6 +40,7 @@ docs/agents.md has the settings file.`,
   pushd agent install --config agent.yaml && pushd agent start`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			debug.SetGCPercent(agentGC)
 			return f.run(cmd.Context(), sh, cmd, func(log settings.Log) zerolog.Logger { return logger(sh.err, log) })
 		},
 	}
@@ -74,7 +75,6 @@ func (f *agentFlags) run(ctx context.Context, sh *shell, cmd *cobra.Command, log
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(agentGC)
 	return setup.Run(ctx, file, setup.Host{
 		Environ: sh.environ, Supervisor: supervisor, Token: sh.getenv("PUSHD_TOKEN"),
 		Logger: logs(settings.Log{Level: file.Log.Level, Format: file.Log.Format}),
@@ -107,7 +107,7 @@ func (f *agentFlags) load(sh *shell, cmd *cobra.Command) (setup.File, error) {
 		into *string
 		from string
 	}{
-		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"))},
+		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(cmd))},
 		{&file.TokenFile, firstOf(sh.tokenFile, sh.getenv("PUSHD_TOKEN_FILE"))},
 		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, f.ca}, {&file.Log.Level, f.level},
 	} {

@@ -18,8 +18,8 @@ import (
 	"pushd/server/api"
 )
 
-// fakeCLI replays the fixture that its prompt names.
-const fakeCLI = `#!/usr/bin/env python3
+// replayCLI replays the fixture that its prompt names.
+const replayCLI = `#!/usr/bin/env python3
 import sys, os, json, time, base64, signal
 if '--version' in sys.argv: print('1.0'); sys.exit(0)
 run = {r['name']: r for r in json.load(open(%q))}[sys.stdin.read().strip()]
@@ -85,7 +85,7 @@ func TestTheFixturesThroughAServer(t *testing.T) {
 	defer endpoint.Close()
 	w := site(t, func(dir string) string {
 		fake := filepath.Join(dir, "fake")
-		require.NoError(t, os.WriteFile(fake, fmt.Appendf(nil, fakeCLI, path), 0o700))
+		require.NoError(t, os.WriteFile(fake, fmt.Appendf(nil, replayCLI, path), 0o700))
 		text := "handlers:\n"
 		for name, window := range map[string]string{"claude": "60s", "codex": "60s", "opencode": "8s", "plain": "60s"} {
 			text += fmt.Sprintf("  %[1]s: {kind: cli-agent, adapter: %[1]s, command: [%[2]s], windows: {first_output: %[3]s, inactivity: %[3]s, stop_grace: 1s}}\n", name, fake, window)

@@ -187,6 +187,32 @@ func TestAnAgentBehindABadNetwork(t *testing.T) {
 	}
 }
 
+// One host, one process: a server and its agent, from push to done to the end.
+func TestAnAgentBesideTheServer(t *testing.T) {
+	t.Parallel()
+	dir, address := t.TempDir(), "127.0.0.1:"+freePort(t)
+	file := filepath.Join(dir, "agent.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("machine_id: m1\nhandlers: {echo: {kind: exec, command: [cat]}}\n"), 0o600))
+	h := &hand{up: make(chan struct{})}
+	cmd := exec.Command(filepath.Join(bin, "pushd"), "serve", "--listen", address, "--data-dir", filepath.Join(dir, "srv"), "--agent", file, "--set", "log.format=json")
+	cmd.Env, cmd.Stderr = clean(os.Environ()), h
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	select {
+	case <-h.up:
+	case <-time.After(patience):
+		require.FailNow(t, "the agent does not subscribe", h.log())
+	}
+	c := &api.Client{Base: "http://" + address}
+	_, err := c.Push(t.Context(), api.Push{ActionID: "a", MachineID: "m1", Type: "echo", Payload: json.RawMessage(`7`)})
+	require.NoError(t, err)
+	r, err := c.Action(t.Context(), "a", patience)
+	require.NoError(t, err)
+	require.Equal(t, "done", r.State)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait(), h.log())
+}
+
 func TestAgentMisuse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

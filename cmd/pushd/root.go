@@ -81,7 +81,7 @@ func addCommands(root *cobra.Command, sh *shell) {
 		&cobra.Group{ID: "keep", Title: "To keep house:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"start": {demoCommand(sh), serveCommand(sh), agentCommand(sh)},
+		"start": {demoCommand(sh), withAgent(sh, serveCommand(sh)), agentCommand(sh)},
 		"work":  {pushCommand(sh), ackCommand(sh)},
 		"look":  {lsCommand(sh), showCommand(sh), tailCommand(sh)},
 		"act":   {pauseCommand(sh), resumeCommand(sh), cancelCommand(sh), redriveCommand(sh), resolveCommand(sh), breakerCommand(sh), webhookCommand(sh), alertCommand(sh)},

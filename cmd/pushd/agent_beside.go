@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"pushd/cmd/pushd/settings"
+)
+
+// withAgent gives serve its --agent: an agent in the server's own process, for a
+// host that is both. It speaks to the server over loopback as any other does.
+func withAgent(sh *shell, serve *cobra.Command) *cobra.Command {
+	f := &agentFlags{}
+	serve.Flags().StringVar(&f.config, "agent", "", "run an agent beside the server, with this settings file")
+	alone := serve.RunE
+	serve.RunE = func(cmd *cobra.Command, given []string) error {
+		if f.config == "" {
+			return alone(cmd, given)
+		}
+		return beside(cmd, func(ctx context.Context) error {
+			return f.run(ctx, sh, cmd, func(log settings.Log) zerolog.Logger {
+				return logger(sh.err, log).With().Str("part", "agent").Logger()
+			})
+		}, func(ctx context.Context) error {
+			cmd.SetContext(ctx)
+			return alone(cmd, given)
+		})
+	}
+	return serve
+}
+
+// beside runs both until the command's context ends or one of them does: the
+// agent ends first, while the server still takes its acks.
+func beside(cmd *cobra.Command, agent, server func(context.Context) error) error {
+	parts := &actors{}
+	parts.add("server", server)
+	parts.add("agent", agent)
+	err := parts.run(cmd.Context())
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// ownServer is where an agent beside a server finds it, if its file does not say:
+// at the address that serve listens on.
+func ownServer(cmd *cobra.Command) string {
+	listen := cmd.Flags().Lookup("listen")
+	if listen == nil || listen.Value.String() == "" {
+		return ""
+	}
+	address := listen.Value.String()
+	if port, everywhere := strings.CutPrefix(address, "0.0.0.0:"); everywhere {
+		address = "127.0.0.1:" + port
+	}
+	return "http://" + address
+}

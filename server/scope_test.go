@@ -72,6 +72,11 @@ var routeCases = []routeCase{
 	{"HEAD /readyz", "/readyz", nil, "all"},
 	{"GET /openapi.yaml", "/openapi.yaml", nil, "all"},
 	{"POST /webhooks/:route", "/webhooks/none", none, "all"},
+	{"GET /v1/webhooks", "/v1/webhooks", nil, "admin read"},
+	{"GET /v1/webhooks/:route/deliveries", "/v1/webhooks/none/deliveries", nil, "admin read"},
+	{"GET /v1/webhooks/:route/deliveries/:id", "/v1/webhooks/none/deliveries/1", nil, "admin read"},
+	{"POST /v1/webhooks/:route/deliveries/:id/replay", "/v1/webhooks/none/deliveries/1/replay", none, "admin operate"},
+	{"POST /v1/webhooks/:route/test", "/v1/webhooks/none/test", none, "admin operate"},
 }
 
 var scopes = map[string][]string{

@@ -39,8 +39,8 @@ webhooks:
     - {machine_id: "{{ .action.machine_id }}", session_id: "{{ .action.session_id }}", type: deploy, payload: {built: {$from: action.result}}}
 `
 
-// fakeCLI is an agent's program whose service is missing twice.
-const fakeCLI = `#!/bin/sh
+// storyCLI is an agent's program whose service is missing twice.
+const storyCLI = `#!/bin/sh
 n=$(cat runs 2>/dev/null || echo 0); n=$((n+1)); echo $n > runs
 if [ $n -le 2 ]; then echo "API error: HTTP/1.1 429 Too Many Requests, Retry-After: 1" >&2; exit 75; fi
 echo '{"ok":true,"run":'$n'}'
@@ -115,7 +115,7 @@ func (s *story) crash() {
 func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"pushd.yaml": storySettings, "secret": "pushd-test-secret\n", "cli": fakeCLI} {
+	for name, text := range map[string]string{"pushd.yaml": storySettings, "secret": "pushd-test-secret\n", "cli": storyCLI} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
 	s := &story{t, dir, startIn(t, dir)}

@@ -61,6 +61,9 @@ func (l *line) sleep(ctx context.Context, d time.Duration, e ending, leaps <-cha
 
 // connect posts what is owed, and only then subscribes.
 func (l *line) connect(ctx context.Context, leaps <-chan struct{}) ending {
+	if err := l.a.deps.Journal.Touch(l.a.cfg.Now()); err != nil {
+		return ending{err: err}
+	}
 	if err := l.a.post.flush(ctx); err != nil {
 		return refused(err)
 	}

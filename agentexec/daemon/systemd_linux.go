@@ -63,7 +63,7 @@ Type=simple
 Restart=always
 RestartSec=2
 KillMode=mixed
-TimeoutStopSec=120
+TimeoutStopSec=10min
 UMask=0077
 
 [Install]

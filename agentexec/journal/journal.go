@@ -35,6 +35,7 @@ const (
 	metaKey      = "agent_key"
 	metaConfig   = "config_failed"
 	metaLowered  = "credit_lowered"
+	metaTouched  = "touched"
 )
 
 // Journal is safe for concurrent use.
@@ -109,6 +110,14 @@ func (j *Journal) Key() (key string, err error) {
 		return nil
 	})
 	return key, err
+}
+
+// Touch writes a little: an agent whose disk takes nothing must not subscribe, for
+// all that it is sent would be lost.
+func (j *Journal) Touch(now time.Time) error {
+	return j.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put([]byte(metaTouched), []byte(now.UTC().Format(time.RFC3339)))
+	})
 }
 
 // Lowered remembers that the credit was set down by us, so that only we set it

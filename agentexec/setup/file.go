@@ -117,6 +117,9 @@ func (f *File) absolute(base string) {
 		for _, path := range []*string{&p.Script, &p.KeyFile, &p.Dir} {
 			*path = work.Absolute(base, *path)
 		}
+		if p.Dir == "" && len(p.Command) > 0 && strings.ContainsAny(p.Command[0], `/\`) {
+			p.Command[0] = work.Absolute(base, p.Command[0])
+		}
 		f.Handlers[name] = p
 	}
 }

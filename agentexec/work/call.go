@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"pushd/agentexec/output"
 	"pushd/agentexec/task"
@@ -21,7 +22,7 @@ import (
 
 // maxAnswer bounds what is kept of an endpoint's answer; the rest is read and
 // dropped, for it may be a sign of life.
-const maxAnswer = 1 << 20
+const maxAnswer = maxResult
 
 // Call posts each action's payload to a local endpoint, as a desktop robot offers
 // one. 2xx is done, and its body the result; what else it answers is judged by its
@@ -81,7 +82,7 @@ func bodyResult(a answer, body []byte) json.RawMessage {
 		return encode(map[string]any{"text": shown(body), "text_cut": true})
 	}
 	kind, _, _ := mime.ParseMediaType(a.headers["Content-Type"]) // what is none is no JSON either
-	if json.Valid(trimmed) && len(trimmed) > 0 && (strings.HasSuffix(kind, "json") || kind == "" || kind == "text/plain") {
+	if json.Valid(trimmed) && utf8.Valid(trimmed) && (strings.HasSuffix(kind, "json") || kind == "" || kind == "text/plain") {
 		return trimmed
 	}
 	if len(trimmed) == 0 {

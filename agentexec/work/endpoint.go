@@ -62,10 +62,10 @@ func (h *Endpoint) Run(ctx context.Context, job task.Job, pulse *task.Pulse) tas
 	}
 	t, session, text, cut := read.summary()
 	tail, _ := output.Text(capture.Tail())
-	result := encode(Result{
+	result := Result{
 		Text: text, TextCut: cut, SessionID: session, Adapter: h.Name, OutputTail: tail, OutputSize: a.size,
 		TookS: h.Runner.Now().Sub(begun).Seconds(), Run: job.RunID,
-	})
+	}.fit()
 	if t.Seen && t.OK {
 		return task.Verdict{Outcome: policy.Outcome{Status: policy.Done}, Result: result}
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	payloadFile = "payload.json"
-	keepStdout  = 1 << 20 // a result is no larger
+	keepStdout  = maxResult
 )
 
 // Program runs a program for each action. The payload goes in by standard input

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"pushd/agentexec/output"
 	"pushd/agentexec/task"
@@ -27,6 +28,9 @@ type Result struct {
 	TookS      float64 `json:"took_s"`
 	Run        string  `json:"run"`
 }
+
+// maxResult is the bound of an ack's result, less what surrounds it.
+const maxResult = 1<<20 - 8<<10
 
 // messageTail is how much of a program's last words goes into an error.
 const messageTail = 2 << 10
@@ -63,8 +67,23 @@ func (e ended) verdict(job task.Job, adapter string, own json.RawMessage) task.V
 		v.Result = own
 		return v
 	}
-	v.Result = encode(result)
+	v.Result = result.fit()
 	return v
+}
+
+// fit encodes a result within its bound: escapes can double what they stand for.
+func (r Result) fit() json.RawMessage {
+	for {
+		raw := encode(r)
+		switch {
+		case len(raw) <= maxResult:
+			return raw
+		case len(r.Text) >= len(r.OutputTail):
+			r.Text, r.TextCut = strings.ToValidUTF8(r.Text[:len(r.Text)/2], ""), true
+		default:
+			r.OutputTail = strings.ToValidUTF8(r.OutputTail[len(r.OutputTail)/2:], "")
+		}
+	}
 }
 
 // message says why a run failed: what we did, what it said itself, its last words.
@@ -88,7 +107,7 @@ func (e ended) message(stderr, stdout string) string {
 func (e ended) ownJSON() json.RawMessage {
 	head, whole := e.capture.Stdout.Head()
 	head = bytes.TrimSpace(head)
-	if !whole || len(head) == 0 || !json.Valid(head) {
+	if !whole || len(head) == 0 || !json.Valid(head) || !utf8.Valid(head) { // Valid lets ill-formed text pass
 		return nil
 	}
 	return json.RawMessage(head)

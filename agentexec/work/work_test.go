@@ -135,6 +135,18 @@ func TestAProgramsFailure(t *testing.T) {
 	require.Contains(t, v.Message, "working directory")
 }
 
+// Quotes are twice as long in JSON, and ill-formed text is none at all.
+func TestAResultFits(t *testing.T) {
+	t.Parallel()
+	v, r := run(t, sh(t, `head -c 900000 /dev/zero | tr '\0' '"'`), "")
+	require.Equal(t, policy.Done, v.Status)
+	require.True(t, r.TextCut)
+	require.NotEmpty(t, r.Text)
+	require.LessOrEqual(t, len(v.Result), 1<<20-8<<10)
+	v, r = run(t, sh(t, `printf '"caf\351"'`), "")
+	require.Equal(t, "\"café\"", r.Text, "%s", v.Result)
+}
+
 // SE-07: the agent's own secrets are in no child's environment, and in no log.
 func TestSecretsStayHome(t *testing.T) {
 	t.Parallel()

@@ -32,15 +32,18 @@ run: build ## see an action delivered, lost, resent and acked; then serve on 127
 test: test-needs ## run all tests, race detector on
 	$(GO) test -race -timeout 15m $(PKGS)
 
-# Real clients are part of the tests: curl and a browser. They are installed
-# where that is allowed; a test whose client cannot be had says so and skips.
+# Real clients are part of the tests: curl and a browser, and so are the proxies
+# that people put in front. They are installed where that is allowed (RUNLEVEL
+# keeps their services from starting); a test that lacks one says so and skips.
 test-needs:
 	@missing=""; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="$$missing chromium"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing$$missing for the tests"; \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
+		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
 			|| echo "could not install$$missing; their tests will skip"; \
 	fi
 

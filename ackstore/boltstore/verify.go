@@ -53,6 +53,21 @@ func VerifyFile(path string) (problems []string, err error) {
 	return problems, err
 }
 
+// Probe tells whether a server could open a directory's file now, without reading
+// more of it than its first pages: nil, or ErrInUse, ErrNewer, fs.ErrNotExist, or
+// what is wrong with it.
+func Probe(dir string) error {
+	path := filePath(dir)
+	if err := wholeFile(path); err != nil {
+		return err
+	}
+	db, _, err := openToRead(path, time.Millisecond)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.View(knownSchema), db.Close())
+}
+
 // openToRead opens a file that must be there, and tells its size.
 func openToRead(path string, patience time.Duration) (*bolt.DB, int64, error) {
 	size, err := sizeOf(path)

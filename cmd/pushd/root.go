@@ -85,7 +85,7 @@ func addCommands(root *cobra.Command, sh *shell) {
 		"work":  {pushCommand(sh), ackCommand(sh)},
 		"look":  {lsCommand(sh), showCommand(sh), tailCommand(sh)},
 		"act":   {pauseCommand(sh), resumeCommand(sh), cancelCommand(sh), redriveCommand(sh), resolveCommand(sh), breakerCommand(sh), webhookCommand(sh), alertCommand(sh)},
-		"keep":  {tokenCommand(sh), configCommand(sh), backupCommand(sh), verifyStoreCommand(sh), compactCommand(sh), benchCommand(sh), versionCommand(sh)},
+		"keep":  {tokenCommand(sh), configCommand(sh), backupCommand(sh), verifyStoreCommand(sh), compactCommand(sh), doctorCommand(sh), benchCommand(sh), versionCommand(sh)},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

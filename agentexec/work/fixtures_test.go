@@ -205,16 +205,15 @@ func TestFixturesReplayed(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			pulse := &task.Pulse{}
-			if f.SignalSent != "" {
+			h := f.handler(t)
+			if c, ok := h.(*work.CLI); ok && f.SignalSent != "" {
+				spoke := whenItSpeaks(c.Runner)
 				go func() {
-					for pulse.Read().Activity == 0 && ctx.Err() == nil {
-						time.Sleep(time.Millisecond)
-					}
+					<-spoke
 					cancel(task.ErrCancelled)
 				}()
 			}
-			v := f.handler(t).Run(ctx, job(`"do it"`), pulse)
+			v := h.Run(ctx, job(`"do it"`), &task.Pulse{})
 			cancel(nil)
 			if code := differs[f.Name]; code != "" {
 				require.Equal(t, policy.Failed, v.Status)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,6 +61,28 @@ func job(payload string) task.Job {
 	return task.Job{RunID: "test." + rand.Text(), Action: task.Action{
 		ActionID: "a1", Delivery: 1, MachineID: "m", SessionID: "s", Type: "work", Payload: json.RawMessage(payload),
 	}}
+}
+
+// whenItSpeaks tells when a program of the runner has printed something.
+func whenItSpeaks(r *work.Runner) <-chan struct{} {
+	spoke, start := make(chan struct{}), r.Start
+	var once sync.Once
+	r.Start = func(s proc.Spec) proc.Process {
+		s.Stdout = listener{s.Stdout, func() { once.Do(func() { close(spoke) }) }}
+		return start(s)
+	}
+	return spoke
+}
+
+type listener struct {
+	io.Writer
+	heard func()
+}
+
+func (l listener) Write(p []byte) (int, error) {
+	n, err := l.Writer.Write(p)
+	l.heard()
+	return n, err
 }
 
 func sh(t *testing.T, script string) *work.Program {
@@ -333,10 +356,9 @@ func TestACancelIsAnswered(t *testing.T) {
 	p := sh(t, `trap "" TERM; echo begun; while :; do echo on; sleep 0.05; done`)
 	p.Windows.StopGrace = 200 * time.Millisecond
 	pulse := &task.Pulse{}
+	spoke := whenItSpeaks(p.Runner)
 	go func() {
-		for pulse.Read().Activity == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		<-spoke
 		cancel(task.ErrCancelled)
 	}()
 	v := p.Run(ctx, job(""), pulse)

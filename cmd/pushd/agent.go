@@ -107,7 +107,7 @@ func (f *agentFlags) load(sh *shell, cmd *cobra.Command) (setup.File, error) {
 		into *string
 		from string
 	}{
-		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(cmd))},
+		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(sh, cmd))},
 		{&file.TokenFile, firstOf(sh.tokenFile, sh.getenv("PUSHD_TOKEN_FILE"))},
 		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, f.ca}, {&file.Log.Level, f.level},
 	} {

@@ -46,14 +46,18 @@ func beside(cmd *cobra.Command, agent, server func(context.Context) error) error
 	return err
 }
 
-// ownServer is where an agent beside a server finds it, if its file does not say:
-// at the address that serve listens on.
-func ownServer(cmd *cobra.Command) string {
+// ownServer is where an agent beside a server finds it: at the address that serve
+// was told to listen on. What only its settings file says, the agent's has to say
+// as well.
+func ownServer(sh *shell, cmd *cobra.Command) string {
 	listen := cmd.Flags().Lookup("listen")
-	if listen == nil || listen.Value.String() == "" {
+	if listen == nil {
+		return "" // not beside one
+	}
+	address := firstOf(listen.Value.String(), sh.getenv("PUSHD_LISTEN"))
+	if address == "" {
 		return ""
 	}
-	address := listen.Value.String()
 	if port, everywhere := strings.CutPrefix(address, "0.0.0.0:"); everywhere {
 		address = "127.0.0.1:" + port
 	}

@@ -102,33 +102,47 @@ func bearing(mark string) (n int) {
 	return n
 }
 
+// hugeEvent is a CLI agent whose tool printed 100 MiB.
+const hugeEvent = `#!/bin/sh
+test "$1" = --version && exit 0
+printf '{"type":"user","message":{"content":[{"type":"tool_result","content":"'
+head -c 104857600 /dev/zero | tr '\0' y
+echo '"}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"fine","session_id":"s1"}'
+`
+
 // 100 MiB without a newline, output without end, none, and bytes of any kind.
 func TestAnAgentsMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	w := site(t, func(string) string {
+	w := site(t, func(dir string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "json"), []byte(hugeEvent), 0o700))
 		return `
 handlers:
   line: {kind: exec, command: [sh, -c, "head -c 104857600 /dev/zero | tr '\\0' y; echo; echo last"]}
-  json: {kind: cli-agent, adapter: claude, command: [sh], args: [], preflight: {version: ["-c", "true"]}}
+  json: {kind: cli-agent, adapter: claude, command: [./json]}
   much: {kind: exec, command: [sh, -c, "yes '0123456789012345678901234567890123456789012345678901234567890' | head -c 1073741824"]}
   none: {kind: exec, command: ["true"]}
   junk: {kind: exec, command: [head, -c, "300000", /dev/urandom]}
 `
 	})
 	w.work()
-	for _, kind := range []string{"line", "much", "none", "junk"} {
-		w.push(kind, 1)
+	for _, kind := range []string{"line", "json", "much", "none", "junk"} {
+		_, err := w.client().Push(t.Context(), api.Push{ActionID: kind + "-000", MachineID: "m1", Type: kind, Payload: json.RawMessage(`"do it"`)})
+		require.NoError(t, err)
 		r := w.settled(kind + "-000")
 		require.Equal(t, "done", r.State, "%+v", r.Error)
 		var result struct {
 			Tail string `json:"output_tail"`
 			Size int64  `json:"output_bytes"`
+			Text string `json:"text"`
 		}
 		require.NoError(t, json.Unmarshal(r.Result, &result))
 		switch kind {
 		case "line":
 			require.True(t, strings.HasSuffix(result.Tail, "y\nlast\n"))
 			require.EqualValues(t, 100<<20+6, result.Size)
+		case "json":
+			require.Equal(t, "fine", result.Text)
 		case "much":
 			require.EqualValues(t, 1<<30, result.Size)
 		}

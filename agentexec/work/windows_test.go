@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,14 +15,14 @@ import (
 
 // life is a run in a bubble: what it shows, and when.
 type life struct {
-	open, succeeded, worked bool
-	jump                    time.Duration
+	open, succeeded, worked atomic.Bool
+	jump                    atomic.Int64
 }
 
 func (l *life) signs() signs {
 	return signs{
-		open: func() bool { return l.open }, succeeded: func() bool { return l.succeeded },
-		probe: func(open bool) bool { return l.worked && open },
+		open: l.open.Load, succeeded: l.succeeded.Load,
+		probe: func(open bool) bool { return l.worked.Load() && open },
 	}
 }
 
@@ -39,25 +40,25 @@ func TestWindows(t *testing.T) {
 			func(_ *life, p *task.Pulse) { p.Bump(time.Now()) }, policy.StopInactivity, "window inactivity", 10 * time.Minute,
 		},
 		"a tool that is silent for ever": {
-			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.open = true }, policy.StopInactivity, "window open_tool", 45 * time.Minute,
+			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.open.Store(true) }, policy.StopInactivity, "window open_tool", 45 * time.Minute,
 		},
 		"a tool that is silent for 30 minutes": {
 			func(l *life, p *task.Pulse) {
 				p.Bump(time.Now())
-				l.open = true
+				l.open.Store(true)
 				time.Sleep(30 * time.Minute)
 				p.Bump(time.Now())
-				l.open = false
+				l.open.Store(false)
 			}, policy.StopInactivity, "window inactivity", 40 * time.Minute,
 		},
 		"a tool whose tree works for hours": {
-			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.open, l.worked = true, true }, policy.StopCeiling, "ceiling", 4 * time.Hour,
+			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.open.Store(true); l.worked.Store(true) }, policy.StopCeiling, "ceiling", 4 * time.Hour,
 		},
 		"work without a tool that shows only time used": {
-			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.worked = true }, policy.StopInactivity, "window inactivity", 10 * time.Minute,
+			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.worked.Store(true) }, policy.StopInactivity, "window inactivity", 10 * time.Minute,
 		},
 		"success that lingers": {
-			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.succeeded = true }, policy.StopLinger, "linger", 15 * time.Second,
+			func(l *life, p *task.Pulse) { p.Bump(time.Now()); l.succeeded.Store(true) }, policy.StopLinger, "linger", 15 * time.Second,
 		},
 		"chatter for ever": {
 			func(l *life, p *task.Pulse) {
@@ -68,7 +69,11 @@ func TestWindows(t *testing.T) {
 			}, policy.StopCeiling, "ceiling", 4 * time.Hour,
 		},
 		"a sleep of the computer": {
-			func(l *life, p *task.Pulse) { p.Bump(time.Now()); time.Sleep(time.Minute); l.jump = 8 * time.Hour }, policy.StopInactivity, "window inactivity", 10 * time.Minute,
+			func(l *life, p *task.Pulse) {
+				p.Bump(time.Now())
+				time.Sleep(time.Minute)
+				l.jump.Store(int64(8 * time.Hour))
+			}, policy.StopInactivity, "window inactivity", 10 * time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +82,7 @@ func TestWindows(t *testing.T) {
 				begun := time.Now()
 				go c.live(l, p)
 				stop, says := attend(context.Background(), make(chan struct{}), Windows{}.WithDefaults(), p, l.signs(),
-					func() time.Time { return time.Now().Add(l.jump) })
+					func() time.Time { return time.Now().Add(time.Duration(l.jump.Load())) })
 				require.Equal(t, c.stop, stop)
 				require.Contains(t, says, c.says)
 				require.InDelta(t, c.at.Seconds(), time.Since(begun).Seconds(), 11)
@@ -101,7 +106,8 @@ func TestVouching(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, p := &life{open: c.open}, &task.Pulse{}
+				l, p := &life{}, &task.Pulse{}
+				l.open.Store(c.open)
 				over := make(chan struct{})
 				time.AfterFunc(30*time.Second, func() { close(over) })
 				attend(context.Background(), over, Windows{Inactivity: c.window}.WithDefaults(), p, l.signs(), time.Now)

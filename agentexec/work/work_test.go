@@ -337,7 +337,10 @@ func TestPreflight(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		p := sh(t, "")
 		p.Command = []string{path}
-		p.Preflight = work.Preflight{Version: []string{"--version"}, For: 300 * time.Millisecond}
+		p.Preflight = work.Preflight{Version: []string{"--version"}, For: time.Minute}
+		if strings.HasPrefix(want, "no answer") {
+			p.Preflight.For = 300 * time.Millisecond
+		}
 		err := p.Ready(t.Context())
 		if want == "" {
 			require.NoError(t, err)

@@ -422,4 +422,6 @@ type Token struct {
 	Hash      [32]byte  `cbor:"4,keyasint"`
 	CreatedAt time.Time `cbor:"5,keyasint"`
 	ExpiresAt time.Time `cbor:"6,keyasint,omitzero"`
+
+	LastUsedAt time.Time `cbor:"7,keyasint,omitzero"` // written seldom
 }

@@ -30,13 +30,31 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 			}
 			return context.WithValue(ctx, connKey{}, c)
 		},
+		TLSConfig: s.cfg.TLS,
+		// The heartbeats of HTTP/2 find a peer that has vanished, as TuneConn's bound
+		// does for all.
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, MaxConcurrentStreams: 250,
+		},
 		ErrorLog: stdlog.New(s.cfg.Logger.With().Str("from", "net/http").Logger(), "", 0),
 	}
 }
 
+// serve serves a listener, over TLS if there is a certificate.
+func serve(hs *http.Server, l net.Listener) error {
+	if hs.TLSConfig == nil {
+		return hs.Serve(l)
+	}
+	return hs.ServeTLS(l, "", "") // its configuration has the certificate
+}
+
 // shrinkSendBuffer keeps a stuck reader of the feed from holding megabytes.
 func shrinkSendBuffer(ctx context.Context) {
-	if c, ok := ctx.Value(connKey{}).(interface{ SetWriteBuffer(bytes int) error }); ok {
+	conn := ctx.Value(connKey{})
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = t.NetConn()
+	}
+	if c, ok := conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
 		_ = c.SetWriteBuffer(64 << 10) // only a saving
 	}
 }

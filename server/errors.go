@@ -36,6 +36,7 @@ const (
 	wrongMedia
 	misdirected
 	overLimit
+	tooManyTries
 	broken
 	draining
 	unavailable
@@ -63,6 +64,7 @@ var kinds = [...]struct {
 	wrongMedia:    {http.StatusUnsupportedMediaType, "unsupported-media-type", "The body has another media type"},
 	misdirected:   {http.StatusMisdirectedRequest, "misdirected", "An open server answers its own host only"},
 	overLimit:     {http.StatusTooManyRequests, "limit", "There is no room now"},
+	tooManyTries:  {http.StatusTooManyRequests, "too-many-tries", "Too many requests without a valid token"},
 	broken:        {http.StatusInternalServerError, "internal", "The server made a mistake"},
 	draining:      {http.StatusServiceUnavailable, "draining", "The server is stopping"},
 	unavailable:   {http.StatusServiceUnavailable, "unavailable", "The store cannot write now"},

@@ -55,7 +55,7 @@ func endingOf(seat *stream.Seat, err error) string {
 func (c *call) attachment(via ackstore.Via) (ackstore.AttachReq, error) {
 	q := c.query
 	req := ackstore.AttachReq{
-		MachineID: q.machine(), InstanceID: q.id("instance_id"), Via: via, Address: c.r.RemoteAddr,
+		MachineID: q.machine(), InstanceID: q.id("instance_id"), Via: via, Address: c.addressOf(c.r),
 		LastEventID:   lastEventID(c.r.Header.Get("Last-Event-ID")),
 		MaxInFlight:   q.whole("max_in_flight", 0, maxCredit, 1),
 		OrphanTimeout: q.seconds("orphan_timeout_s", 0),

@@ -47,3 +47,17 @@ func ParseQueryOf(raw string) error {
 	q.id("machine_id")
 	return q.faults.err()
 }
+
+// ThrottleForTest counts failures of addresses.
+type ThrottleForTest struct{ *throttle }
+
+// NewThrottleForTest returns one.
+func NewThrottleForTest(most int, window time.Duration, now func() time.Time) ThrottleForTest {
+	return ThrottleForTest{newThrottle(most, window, now)}
+}
+
+// Strike counts a failure.
+func (t ThrottleForTest) Strike(address string) { t.strike(address) }
+
+// Size is how many addresses are remembered.
+func (t ThrottleForTest) Size() int { return len(t.byHost) }

@@ -96,6 +96,19 @@ func sameOrigin(origin, host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
 }
 
+// badToken is the answer to a token that is none. An address that goes on with
+// them is told to wait: a revoked agent must not fill the log, nor a guesser try.
+func (s *Server) badToken(r *http.Request) error {
+	wait, limited := s.tries.strike(s.addressOf(r))
+	s.metrics.Unauthorised(limited)
+	if !limited {
+		return refuse(unauthorised, "the token is not known, or has ended")
+	}
+	refused := refuse(tooManyTries, "too many requests with tokens that are not known, or have ended, came from this address")
+	refused.retry = wait
+	return refused
+}
+
 // open tells whether callers need no token: none exists, and the server listens
 // where that is allowed.
 func (s *Server) open() bool { return s.cfg.Open && s.keys.none() }
@@ -110,7 +123,10 @@ func (s *Server) identify(r *http.Request) (*caller, error) {
 		if who, ok := s.keys.bearer(strings.TrimSpace(text)); ok && strings.EqualFold(scheme, "Bearer") {
 			return who, nil
 		}
-		return nil, refuse(unauthorised, "the token is not known, or has ended")
+		return nil, s.badToken(r)
+	}
+	if who, ok := certified(r); ok {
+		return who, nil
 	}
 	if id, ok := s.sessions.token(r); ok {
 		if who, ok := s.keys.holder(id); ok {

@@ -18,13 +18,23 @@ type keyring struct {
 
 	mu     sync.Mutex
 	byHash map[[32]byte]*key
+	byID   map[string]*key
 	timer  *time.Timer
 	closed bool
 }
 
 type key struct {
-	token  ackstore.Token
+	token  ackstore.Token // LastUsedAt: as the store has it
 	caller *caller
+	used   time.Time // since the server's start
+}
+
+// lastUse: the store's word may be newer where a clock was set back.
+func (e *key) lastUse() time.Time {
+	if e.used.After(e.token.LastUsedAt) {
+		return e.used
+	}
+	return e.token.LastUsedAt
 }
 
 func newKeyring(now func() time.Time, ended func(ids map[string]bool)) *keyring {
@@ -37,18 +47,21 @@ func (k *keyring) load(ctx context.Context, store tokenStore) error {
 	if err != nil {
 		return err
 	}
-	fresh := make(map[[32]byte]*key, len(tokens))
+	fresh, ids := make(map[[32]byte]*key, len(tokens)), make(map[string]*key, len(tokens))
 	for _, t := range tokens {
-		fresh[t.Hash] = &key{t, callerOf(t)}
+		e := &key{token: t, caller: callerOf(t)}
+		fresh[t.Hash], ids[t.ID] = e, e
 	}
 	k.mu.Lock()
 	gone := map[string]bool{}
 	for hash, was := range k.byHash {
-		if fresh[hash] == nil {
+		if e := fresh[hash]; e != nil {
+			e.used = was.used
+		} else {
 			gone[was.token.ID] = true
 		}
 	}
-	k.byHash = fresh
+	k.byHash, k.byID = fresh, ids
 	k.arm()
 	k.mu.Unlock()
 	k.tell(gone)
@@ -78,22 +91,23 @@ func (k *keyring) bearer(text string) (*caller, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	found := k.byHash[hash]
-	if found == nil || found.expired(k.now()) {
+	return found.holder(k.now())
+}
+
+// holder is the caller that a token makes, while it lasts; it was used now.
+func (e *key) holder(now time.Time) (*caller, bool) {
+	if e == nil || e.expired(now) {
 		return nil, false
 	}
-	return found.caller, true
+	e.used = now
+	return e.caller, true
 }
 
 // holder finds the caller of a token's id, as a cookie's session names it.
 func (k *keyring) holder(id string) (*caller, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, found := range k.byHash {
-		if found.token.ID == id && !found.expired(k.now()) {
-			return found.caller, true
-		}
-	}
-	return nil, false
+	return k.byID[id].holder(k.now())
 }
 
 func (e *key) expired(now time.Time) bool {

@@ -35,7 +35,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Header().Set("X-Request-Id", v.id)
 	// The deadline of the answer before this one on its connection may be past, and
 	// would fail what net/http writes by itself: 100 Continue.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
+	if r.Body != nil && r.Body != http.NoBody {
+		// Who does not read it leaves that to net/http, which would wait for ever.
+		_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
+	}
+	secure(m.Header())
 	began := time.Now()
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	defer func() {
@@ -43,6 +49,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.logVisit(r, v, m, time.Since(began))
 	}()
 	s.echo.ServeHTTP(m, r)
+}
+
+// secure says what a browser must not do with an answer. The dashboard's page,
+// which is to run, says otherwise.
+func secure(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
 }
 
 // recovered answers for a handler that panicked; the connection goes on if its

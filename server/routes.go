@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -108,6 +109,8 @@ func (s *Server) router() *echo.Echo {
 			if err := s.guard(ec.Request()); err != nil {
 				return err
 			}
+			// For what is none of the table: pages, and paths that are not there.
+			_ = http.NewResponseController(ec.Response().Writer).SetWriteDeadline(time.Now().Add(answerTimeout))
 			return next(ec)
 		}
 	})
@@ -124,6 +127,7 @@ func (s *Server) adapt(rt route) echo.HandlerFunc {
 	return func(ec echo.Context) error {
 		c := &call{Server: s, w: ec.Response().Writer, r: ec.Request(), echo: ec, who: &caller{}, visit: visitOf(ec.Request())}
 		c.visit.route = rt.path
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) // each answer sets its own
 		if rt.power != public {
 			who, err := s.identify(c.r)
 			if err != nil {

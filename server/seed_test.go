@@ -94,7 +94,10 @@ func (a *cutAgent) work(read []byte) {
 // The seed of all this: nine actions were lost in 33 seconds by a client that
 // dropped its socket while the answer was written.
 func TestNineActionsLostByAClientThatDropsItsSocketAllArriveInOrder(t *testing.T) {
-	r := start(t, options{})
+	// How often it may be cut is not the question here: chance decides that.
+	patient := rules()
+	patient.MaxDisconnectResends = 1000
+	r := start(t, options{rules: func() ackstore.Rules { return patient }})
 	var want []string
 	for i := range 9 {
 		id := fmt.Sprintf("step-%d", i)

@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,11 @@ type Config struct {
 
 	Open     bool // callers need no token while none exists (a loopback address, or Insecure)
 	Insecure bool // nor need they come from this host
+
+	TLS            *tls.Config    // of LoadTLS; nil: none
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	MaxTries       int            // bad tokens of one address at once; 0: no limit
+	TriesWindow    time.Duration  // in which so many more are taken; 0: 1 min
 
 	BodyTimeout time.Duration // for a whole body, and between two reads of NDJSON; 0: 30 s
 	IdleTimeout time.Duration // of a kept connection; 0: 120 s, more than proxies keep theirs
@@ -72,6 +79,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.BodyTimeout, 30*time.Second)
 	set(&c.IdleTimeout, 120*time.Second)
+	set(&c.TriesWindow, time.Minute)
 	set(&c.DrainGrace, 2500*time.Millisecond)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -98,6 +106,7 @@ type Server struct {
 	echo     *echo.Echo
 	keys     *keyring
 	sessions *sessions
+	tries    *throttle
 	feed     *feed
 	hooks    *hooks
 	bounds   atomic.Pointer[bounds]
@@ -132,6 +141,7 @@ func New(c Config, d Deps) *Server {
 	s.boot = bootID(c.Rand)
 	s.keys = newKeyring(c.Now, s.tokensEnded)
 	s.sessions = newSessions(c.Now, c.Rand)
+	s.tries = newThrottle(c.MaxTries, c.TriesWindow, c.Now)
 	s.feed = newFeed(s.hub, c.Logger)
 	s.hooks = newHooks(d.Webhooks)
 	s.backups.make = d.Backup
@@ -169,9 +179,10 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer blind()
 	others.Go(func() { s.feed.run(watching) })
 	others.Go(func() { s.seedLost(watching) })
+	others.Go(func() { s.keepUses(watching) })
 	hs := s.httpServer(base)
 	served := make(chan error, 1)
-	go func() { served <- hs.Serve(l) }()
+	go func() { served <- serve(hs, l) }()
 	var err error
 	select {
 	case <-ctx.Done():

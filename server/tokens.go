@@ -85,6 +85,9 @@ func (c *call) listTokens() error {
 	})
 	page := api.List[api.Token]{Items: make([]api.Token, len(tokens))}
 	for i, t := range tokens {
+		if used := c.keys.lastUse(t.ID); used.After(t.LastUsedAt) {
+			t.LastUsedAt = used
+		}
 		page.Items[i] = tokenOf(t)
 	}
 	return c.answer(http.StatusOK, page)
@@ -112,7 +115,7 @@ func (c *call) changeTokens(ctx context.Context, change func() error) error {
 }
 
 func tokenOf(t ackstore.Token) api.Token {
-	return api.Token{ID: t.ID, Name: t.Name, Scopes: t.Scopes, CreatedAt: api.At(t.CreatedAt), ExpiresAt: api.At(t.ExpiresAt)}
+	return api.Token{ID: t.ID, Name: t.Name, Scopes: t.Scopes, CreatedAt: api.At(t.CreatedAt), ExpiresAt: api.At(t.ExpiresAt), LastUsedAt: api.At(t.LastUsedAt)}
 }
 
 // beginSession is POST /v1/session: a token for a cookie.
@@ -129,7 +132,7 @@ func (c *call) beginSession() error {
 	}
 	who, ok := c.keys.bearer(text)
 	if !ok {
-		return refuse(unauthorised, "the token is not known, or has ended")
+		return c.badToken(c.r)
 	}
 	cookie, err := c.sessions.begin(who.tokenID, c.r.TLS != nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -59,7 +60,11 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 		return nil, errors.Join(err, s.listener.Close(), store.Close())
 	}
 	registry := stream.NewRegistry(stream.RegistryConfig{MaxStreams: set.Stream.MaxStreams, Log: log}, store)
-	s.server = server.New(serverConfig(set, rules, open, log), server.Deps{
+	config, err := serverConfig(set, rules, open, log)
+	if err != nil {
+		return nil, errors.Join(err, s.listener.Close(), store.Close())
+	}
+	s.server = server.New(config, server.Deps{
 		Store: store, Registry: registry, Notifier: ears.notifier, Hub: ears.hub, Watchdog: s.watchdogCounters, Metrics: counts,
 		Webhooks: server.Webhooks{Set: out.set, Inbox: store, Bell: out.bell}, Backup: backupOf(store, set.DataDir),
 	})
@@ -83,14 +88,20 @@ func (s *service) run(ctx context.Context) error {
 	parts.add("systemd", func(ctx context.Context) error {
 		return s.sys.run(ctx, func() int64 { return s.watchdog.Metrics().Scans })
 	})
-	s.log.Info().Str("address", s.listener.Addr().String()).Str("version", buildVersion()).Msg("listening")
+	s.log.Info().Str("address", s.listener.Addr().String()).Bool("tls", s.book.now.Load().TLS.CertFile != "").Str("version", buildVersion()).Msg("listening")
 	err := parts.run(ctx)
 	s.log.Info().AnErr("error", err).Msg("ended")
 	return err
 }
 
-func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, log zerolog.Logger) server.Config {
+func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, log zerolog.Logger) (server.Config, error) {
+	certificate, err := certificateOf(set, log)
 	return server.Config{
+		TLS:            certificate,
+		TrustedProxies: set.Auth.TrustedProxies,
+		MaxTries:       set.Auth.MaxFailures,
+		TriesWindow:    set.Auth.FailureWindow,
+
 		Rules: rules,
 		Stream: stream.Config{
 			Heartbeat:       set.Stream.Heartbeat,
@@ -105,7 +116,15 @@ func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, 
 		Insecure: set.Auth.Insecure,
 		Logger:   log,
 		Version:  buildVersion(),
+	}, err
+}
+
+// certificateOf reads the files of TLS, if there are any.
+func certificateOf(set *settings.Loaded, log zerolog.Logger) (*tls.Config, error) {
+	if set.TLS.CertFile == "" {
+		return nil, nil
 	}
+	return server.LoadTLS(server.TLSFiles{Cert: set.TLS.CertFile, Key: set.TLS.KeyFile, ClientCA: set.TLS.ClientCAFile}, log)
 }
 
 func limitsOf(set *settings.Loaded) server.Limits {

@@ -107,7 +107,9 @@ type Token struct {
 	Scopes    []string `json:"scopes"`
 	CreatedAt Time     `json:"created_at"`
 	ExpiresAt Time     `json:"expires_at,omitzero"`
-	Text      string   `json:"token,omitempty"`
+	// LastUsedAt is written down now and then only: a crash may forget minutes.
+	LastUsedAt Time   `json:"last_used_at,omitzero"`
+	Text       string `json:"token,omitempty"`
 }
 
 // NewToken asks for a token.

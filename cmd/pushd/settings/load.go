@@ -100,6 +100,14 @@ func (l *Loaded) agree() error {
 		v := l.value("policy.backoff_base")
 		return &Error{v.Key, v.Text, v.Origin, "is longer than policy.backoff_max, " + FormatDuration(l.Policy.BackoffMax)}
 	}
+	if (l.TLS.CertFile == "") != (l.TLS.KeyFile == "") {
+		v := l.value("tls.cert_file")
+		return &Error{v.Key, v.Text, v.Origin, "goes with tls.key_file: both, or none"}
+	}
+	if l.TLS.ClientCAFile != "" && l.TLS.CertFile == "" {
+		v := l.value("tls.client_ca_file")
+		return &Error{v.Key, v.Text, v.Origin, "needs tls.cert_file: certificates are shown over TLS only"}
+	}
 	return nil
 }
 

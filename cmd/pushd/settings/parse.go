@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -71,6 +72,8 @@ func (f *field) set(text string) error {
 	case *[]string:
 		*v = splitList(text)
 		return nil
+	case *[]netip.Prefix:
+		return setNetworks(v, text)
 	case *bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -98,6 +101,23 @@ func (f *field) set(text string) error {
 		return f.setDuration(v, text)
 	}
 	return fmt.Errorf("has a type that settings cannot hold: %s", f.value.Type())
+}
+
+// setNetworks reads addresses and networks.
+func setNetworks(v *[]netip.Prefix, text string) error {
+	*v = nil
+	for _, item := range splitList(text) {
+		if a, err := netip.ParseAddr(item); err == nil {
+			*v = append(*v, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(item)
+		if err != nil {
+			return errors.New("is no list of addresses and networks: write 10.0.0.7,192.0.2.0/24")
+		}
+		*v = append(*v, p.Masked())
+	}
+	return nil
 }
 
 func (f *field) setString(v *string, text string) error {
@@ -155,6 +175,12 @@ func (f *field) text() string {
 	switch v := f.value.Interface().(type) {
 	case []string:
 		return strings.Join(v, ",")
+	case []netip.Prefix:
+		var items []string
+		for _, p := range v {
+			items = append(items, strings.TrimSuffix(p.String(), fmt.Sprintf("/%d", p.Addr().BitLen())))
+		}
+		return strings.Join(items, ",")
 	case time.Duration:
 		return FormatDuration(v)
 	default:

@@ -9,6 +9,7 @@
 package settings
 
 import (
+	"net/netip"
 	"time"
 
 	"pushd/ackstore"
@@ -25,6 +26,7 @@ type Settings struct {
 	Limits    Limits
 	Retention Retention
 	Auth      Auth
+	TLS       TLS
 }
 
 // Log is how the service speaks of itself, on stderr.
@@ -91,7 +93,17 @@ type Retention struct {
 
 // Auth is about who may speak.
 type Auth struct {
-	Insecure bool `key:"auth.insecure" default:"false" doc:"true: no tokens needed even off loopback"`
+	Insecure       bool           `key:"auth.insecure" default:"false" doc:"true: no tokens needed even off loopback"`
+	MaxFailures    int            `key:"auth.max_failures" default:"20" min:"0" doc:"bad tokens of one address at once; beyond it they are answered 429, and valid ones as ever; 0 no limit"`
+	FailureWindow  time.Duration  `key:"auth.failure_window" default:"1m" doc:"the time in which an address may present so many more"`
+	TrustedProxies []netip.Prefix `key:"auth.trusted_proxies" default:"" doc:"addresses or networks, comma-separated, whose X-Forwarded-For is believed"`
+}
+
+// TLS is the server's certificate, and whose certificates clients may bear.
+type TLS struct {
+	CertFile     string `key:"tls.cert_file" default:"" doc:"the certificate with its chain, PEM; read again when it changes; empty: no TLS"`
+	KeyFile      string `key:"tls.key_file" default:"" doc:"its key, PEM"`
+	ClientCAFile string `key:"tls.client_ca_file" default:"" doc:"who signs the certificates of agents, PEM: one whose common name or DNS names are machine ids is their agent; empty: none are asked for"`
 }
 
 // Rules are the numbers that the store decides by.

@@ -15,7 +15,7 @@ BENCHCOUNT ?= 5
 CONFORMANCE ?= ../shared/conformance
 TOOLS := $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test vet lint lint-more fuzz bench bench-compare conformance clean test-needs
+.PHONY: help build run test vet lint lint-more fuzz bench bench-compare conformance dist dist-check web web-check screenshots clean test-needs
 
 help: ## tell what there is
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ test-needs:
 		echo "installing$$missing for the tests"; \
 		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
 			|| echo "could not install$$missing; their tests will skip"; \
+	fi
+	@if command -v npm >/dev/null && [ ! -d web/node_modules ]; then \
+		(cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1) \
+			|| echo "no node_modules for web; that web/dist is built from web/src is not tested"; \
 	fi
 
 vet: ## vet and gofmt find nothing
@@ -80,6 +84,15 @@ bench-compare: ## Go benchmarks of this tree against those of REF, interleaved
 
 conformance: build ## run the protocol's conformance suite against bin/pushd
 	$(CONFORMANCE)/run ./bin/pushd
+
+web: ## build web/dist from web/src (needs Node); the bytes are committed
+	cd web && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
+
+web-check: web ## hold that web/dist is what web/src makes
+	git diff --exit-code -- web/dist
+
+screenshots: ## every page of the dashboard, both themes and a telephone, into web/screenshots
+	PUSHD_SCREENSHOTS="$$PWD/web/screenshots" $(GO) test -count=1 -run TestScreenshots ./web
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -14,11 +14,12 @@ import (
 
 // Bounds of one look at the dead letters. A look that is cut says so.
 const (
-	deadLife   = 3 * time.Second // one look serves every viewer for so long
-	deadMost   = 50_000          // dead letters looked at
+	deadShare  = 4      // a look is not repeated before so many times what it took
+	deadMost   = 50_000 // dead letters looked at
 	deadTime   = 3 * time.Second
-	deadPeople = 8   // machines named in a group
-	deadIDs    = 500 // actions of a group that can be acted on one by one
+	deadFresh  = 30 * time.Second // so old may counts by the hour be
+	deadPeople = 8                // machines named in a group
+	deadIDs    = 500              // actions of a group that can be acted on one by one
 )
 
 // deadGroup is the dead letters that ended for one reason.
@@ -54,9 +55,21 @@ type deadAnswer struct {
 
 // deadView is the last look of a caller without a pattern.
 type deadView struct {
-	mu   sync.Mutex
-	at   time.Time
-	last *deadAnswer
+	mu     sync.Mutex
+	at     time.Time
+	took   time.Duration
+	deaths uint64
+	last   *deadAnswer
+}
+
+// serves tells whether the last look still does: nothing has changed since, or it
+// was so dear that the next has to wait.
+func (v *deadView) serves(now time.Time, deaths uint64) bool {
+	age := now.Sub(v.at)
+	if v.last == nil || age < 0 {
+		return false
+	}
+	return age < deadShare*v.took || v.deaths == deaths && age < deadFresh
 }
 
 // showDead is GET /v1/dead: what was given up, by reason.
@@ -71,12 +84,14 @@ func (c *call) showDead() error {
 	v := &c.Server.deadView
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if age := c.store.Now().Sub(v.at); v.last == nil || age < 0 || age >= deadLife {
+	began, deaths := c.store.Now(), c.hub.stats.deaths.Load()
+	if !v.serves(began, deaths) {
 		a, err := c.dead(c.r.Context(), nil)
 		if err != nil {
 			return err
 		}
-		v.last, v.at = a, c.store.Now()
+		v.last, v.at, v.deaths = a, c.store.Now(), deaths
+		v.took = v.at.Sub(began)
 	}
 	return c.answer(http.StatusOK, v.last)
 }

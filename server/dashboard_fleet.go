@@ -233,7 +233,7 @@ func (r *fleetRow) judge(now time.Time) {
 	if r.State == "online" && r.MaxInFlight == 0 && r.Queued > 0 {
 		wrong(2, "no_credit")
 	}
-	if len(r.Paused) > 0 && r.Queued > 0 {
+	if len(r.Paused) > 0 && r.Queued > 0 && !slices.Contains(r.Paused, ackstore.HeldNeedHelp) {
 		wrong(1, "paused_with_work")
 	}
 }

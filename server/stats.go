@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pushd/ackstore"
@@ -54,6 +55,8 @@ type stats struct {
 	machines map[string]*machineStats
 	lost     map[string]string // action to machine: waits to be resent
 	lostOn   map[string]int    // machine to how many of those
+
+	deaths atomic.Uint64 // changes of what is a dead letter
 }
 
 func newStats(now func() time.Time) *stats {
@@ -73,6 +76,9 @@ func (s *stats) take(changes []ackstore.Change) {
 		c := &changes[i]
 		if c.ActionID == "" || c.State == 0 {
 			continue
+		}
+		if c.State.DeadLetter() || c.Event == "redriven" || c.Event == "resolved" || c.Event == "done" {
+			s.deaths.Add(1)
 		}
 		s.count(c)
 		s.trackLost(c.ActionID, c.MachineID, c.Event == "orphan" && c.State.Waits())

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long what must happen may take on a loaded machine.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // bin is the pushd that people run, built once; the tests drive it as a process,
 // for to be killed and started again is part of what the page must stand.

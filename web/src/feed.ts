@@ -195,32 +195,48 @@ function lead() {
   leading = true;
   // On the word alone: that the session was asked for again must not end a wait.
   const signedIn = computed(() => session.value?.signed_in);
-  effect(() => {
+  const off = effect(() => {
     if (signedIn.value !== undefined) untracked(() => reopen(0));
   });
+  return () => {
+    off();
+    leading = false;
+    clearTimeout(retry);
+    source?.close();
+    source = null;
+  };
 }
 
 /** Without Web Locks (plain http from another host) a lease in localStorage has to do. */
 function leadByLease() {
+  let stop = () => {};
   const me = Math.random().toString(36).slice(2);
   const name = 'pushd-feed-lease';
   window.setInterval(() => {
     const [holder, until] = (localStorage.getItem(name) ?? '').split(' ');
     if (holder !== me && Number(until) > Date.now()) {
-      if (leading) { // another took over while this tab slept
-        leading = false;
-        source?.close();
-        source = null;
-      }
+      if (leading) stop(); // another took over while this tab slept
       return;
     }
     localStorage.setItem(name, `${me} ${Date.now() + 4000}`);
-    if (!leading) lead();
+    if (!leading) stop = lead();
   }, 1000);
+}
+
+/** Waits for its turn to lead, and gives the lead up when the page goes away. */
+function leadByLock() {
+  void navigator.locks.request('pushd-feed', () => new Promise<void>((release) => {
+    const stop = lead();
+    addEventListener('pagehide', () => {
+      stop();
+      release();
+    }, { once: true });
+  }));
 }
 
 export function startFeed() {
   channel.postMessage({ kind: 'ask' } satisfies Word);
-  if (navigator.locks) void navigator.locks.request('pushd-feed', () => new Promise(() => lead()));
-  else leadByLease();
+  if (!navigator.locks) return leadByLease();
+  leadByLock();
+  addEventListener('pageshow', (e) => e.persisted && leadByLock());
 }

@@ -22,10 +22,10 @@ const mostRows = 20_000;
 
 const columns: Column[] = [
   { name: 'action', label: 'Action', cls: 'wide' },
-  { name: 'state', label: 'State' },
-  { name: 'machine', label: 'Machine' },
-  { name: 'type', label: 'Type' },
-  { name: 'lane', label: 'Session' },
+  { name: 'state', label: 'State', cls: 'half' },
+  { name: 'machine', label: 'Machine', cls: 'half' },
+  { name: 'type', label: 'Type', cls: 'half' },
+  { name: 'lane', label: 'Session', cls: 'half' },
   { name: 'resent', label: 'Resent', cls: 'num' },
   { name: 'attempts', label: 'Attempts', cls: 'num' },
   { name: 'age', label: 'Age', cls: 'num' },
@@ -59,18 +59,34 @@ function useList(q: string) {
     const s = parse(q);
     const cut = new AbortController();
     let current: List<Action> | null = null;
-    let running = false;
-    let wanted = false;
     const put = (l: List<Action>) => setList((current = l));
-    const guarded = async (work: () => Promise<void>) => {
+    const extend = async () => {
+      while (current?.next && current.rows.length < Math.min(range.current[1] + pageSize / 2, mostRows)) {
+        const cursor = current.next;
+        const page = await readPage(s, cursor, cut.signal);
+        put(add(current, cursor, page));
+      }
+    };
+    const renew = async () => {
+      const first = await readPage(s, '', cut.signal);
+      put(trim(merge(current, '', first, (a) => a.action_id), range.current[1], 1000));
+      for (const cursor of segmentsInSight(current!, range.current)) {
+        if (cursor) put(merge(current, cursor, await readPage(s, cursor, cut.signal), (a) => a.action_id));
+      }
+      await extend();
+    };
+    // One request at a time; what is asked for meanwhile is done once, after it.
+    let running = false;
+    let next: 'renew' | 'extend' | '' = '';
+    const work = async (what: 'renew' | 'extend') => {
       if (running) {
-        wanted = true;
+        if (next !== 'renew') next = what;
         return;
       }
       running = true;
       setBusy(true);
       try {
-        await work();
+        await (what === 'renew' ? renew() : extend());
         if (!cut.signal.aborted) setError(undefined);
       } catch (e) {
         if (!cut.signal.aborted) setError(e instanceof Failure ? e : new Failure(0, (e as Error).message));
@@ -78,28 +94,12 @@ function useList(q: string) {
       running = false;
       if (cut.signal.aborted) return;
       setBusy(false);
-      if (wanted) {
-        wanted = false;
-        void refresh();
-      }
+      const then = next;
+      next = '';
+      if (then) void work(then);
     };
-    const extend = () =>
-      guarded(async () => {
-        while (current && current.next && current.rows.length < Math.min(range.current[1] + pageSize / 2, mostRows)) {
-          const cursor = current.next;
-          const page = await readPage(s, cursor, cut.signal);
-          put(add(current, cursor, page));
-        }
-      });
-    const refresh = () =>
-      guarded(async () => {
-        const first = await readPage(s, '', cut.signal);
-        put(trim(merge(current, '', first, (a) => a.action_id), range.current[1], 1000));
-        for (const cursor of segmentsInSight(current!, range.current)) {
-          if (cursor) put(merge(current, cursor, await readPage(s, cursor, cut.signal), (a) => a.action_id));
-        }
-      }).then(extend);
-    reach.current = () => void extend();
+    const refresh = () => work('renew');
+    reach.current = () => void work('extend');
     again.current = () => void refresh();
     setList(null);
     void refresh();
@@ -163,6 +163,7 @@ export function ActionsPage() {
           <button type="button" class="small" onClick={refresh}>Try again</button>
         </div>
       )}
+      {may('operate') && <Bulk s={s} q={q} rows={rows} />}
       {rows.length > 0 && (
         <Table<Action>
           caption="Actions"
@@ -183,7 +184,6 @@ export function ActionsPage() {
       )}
       {!list && busy && !error && <p class="muted">Reading…</p>}
       {list && rows.length === 0 && (q ? <Empty title="No action matches this search." /> : <NoAction />)}
-      {may('operate') && <Bulk s={s} q={q} rows={rows} />}
     </>
   );
 }
@@ -243,7 +243,7 @@ function Bulk({ s, q, rows }: { s: Search; q: string; rows: Action[] }) {
   const toRedrive = fit(canRedrive);
   if (!ids.length && (!q || typeof all === 'string')) return null;
   return (
-    <div class="bulk" role="group" aria-label="Acts on several actions">
+    <div class={`bulk ${ids.length ? 'some' : 'idle'}`} role="group" aria-label="Acts on several actions">
       {ids.length > 0 ? (
         <>
           <strong>{count(ids.length)} selected</strong>

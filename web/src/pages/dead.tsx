@@ -15,7 +15,7 @@ const touching = ['gave_up', 'failed', 'expired', 'redriven', 'resolved', 'done'
 export function DeadPage() {
   const live = useLive<Dead>('/v1/dead', {
     read: get,
-    every: 15_000,
+    every: 5_000,
     wants: (f) => touching.some((e) => f.events.has(e)),
     merge: (old, fresh) => ({ ...fresh, groups: reuse(old.groups, fresh.groups, (g) => g.state + g.reason) }),
   });

@@ -20,7 +20,7 @@ const step = 50;
 
 const columns: Column[] = [
   { name: 'machine', label: 'Machine', cls: 'wide', sort: 'id' },
-  { name: 'state', label: 'State', sort: 'state' },
+  { name: 'state', label: 'State', cls: 'half', sort: 'state' },
   { name: 'why', label: 'Needs', cls: 'wide', sort: 'trouble' },
   { name: 'queued', label: 'Queued', cls: 'num', sort: 'queued' },
   { name: 'flight', label: 'In flight', cls: 'num', sort: 'in_flight' },
@@ -157,7 +157,7 @@ function Tiles() {
       <Tile label="Orphans" value={known(o?.orphans ?? 0)} more={`${count(lost)} resent in the last hour`} tone={o?.orphans ? 'warn' : ''} to={href('fleet', undefined, { q: 'has:orphans' })} />
       <Tile label="In doubt" value={known(c('in_doubt'))} more={c('in_doubt') ? 'an operator must say' : undefined} tone={c('in_doubt') ? 'warn' : ''} to={href('actions', undefined, { q: 'state:in_doubt' })} />
       <Tile label="Given up" value={known(dead)} more={`${count(sum(stats.value?.give_ups))} gave up in the last hour`} tone={dead ? 'bad' : ''} to={href('dead')} />
-      <Tile label="Held back" value={known(breakers + holds)} more={`${count(breakers)} breakers, ${count(holds)} pauses`} tone={breakers ? 'bad' : holds ? 'warn' : ''} to={href('system')} />
+      <Tile label="Held back" value={known(breakers + holds)} more={`breakers ${count(breakers)}, pauses ${count(holds)}`} tone={breakers ? 'bad' : holds ? 'warn' : ''} to={href('system')} />
     </section>
   );
 }

@@ -104,16 +104,16 @@ function Warnings({ m }: { m: Machine }) {
   return (
     <>
       {m.contested && (
-        <p class="note bad"><Icon name="alert" /> Two agents claim to be this machine, from {m.contested.addresses.join(' and ')}, since <Ago at={m.contested.since} after=" ago" />. Stop one of them.</p>
+        <p class="note bad"><Icon name="alert" /> <span>Two agents claim to be this machine, from {m.contested.addresses.join(' and ')}, since <Ago at={m.contested.since} after=" ago" />. Stop one of them.</span></p>
       )}
       {m.paused.map((p) => (
         <p key={p.cause + p.id} class="note warn">
-          <Icon name="paused" /> Paused by {cause(p.cause)}{p.by ? ` (${p.by})` : ''} <Ago at={p.since} after=" ago" />{p.note ? `: ${p.note}` : ''}{p.until ? `; until ${new Date(p.until).toLocaleTimeString()}` : ''}
+          <Icon name="paused" /> <span>Paused by {cause(p.cause)}{p.by ? ` (${p.by})` : ''} <Ago at={p.since} after=" ago" />{p.note ? `: ${p.note}` : ''}{p.until ? `; until ${new Date(p.until).toLocaleTimeString()}` : ''}</span>
         </p>
       ))}
       {m.breakers.map((b) => (
         <p key={b.target} class="note bad">
-          <Icon name="breaker" /> The breaker {b.target ? `of ${b.target} ` : ''}is {says(b.state)}{b.reason ? ` (${b.reason})` : ''}{b.until ? <Until at={b.until} /> : ', until somebody closes it'}.
+          <Icon name="breaker" /> <span>The breaker {b.target ? `of ${b.target} ` : ''}is {says(b.state)}{b.reason ? ` (${b.reason})` : ''}{b.until ? <Until at={b.until} /> : ', until somebody closes it'}.</span>
           {may('operate') && <button type="button" class="small" onClick={() => askCloseBreaker({ ...b, machine_id: b.target?.startsWith('shared/') ? b.machine_id : m.machine_id })}>Close the breaker</button>}
         </p>
       ))}

@@ -1,59 +1,97 @@
-// Who sends webhooks here, and whether they get in.
+// Who sends webhooks here, whether they get in, and what came of each delivery.
+import { may, seg } from '../api.ts';
+import { count } from '../clock.ts';
 import { useLive } from '../live.ts';
 import { Ago, Empty, Fault, Line } from '../parts/bits.tsx';
+import { ask } from '../parts/dialog.tsx';
+import { href, route } from '../route.ts';
+import type { Page } from '../types.ts';
 import { says } from '../words.ts';
 
-type Hook = Record<string, unknown>;
-
-const example = `webhooks:
-  ci:
-    source: github
-    secrets: ["env:CI_WEBHOOK_SECRET"]
-    machine_id: build-1
-    type: build`;
-
-/** A field's value as text; nothing of it is ever HTML. */
-function shown(name: string, value: unknown) {
-  if (value === null || value === undefined || value === '') return <span class="none">–</span>;
-  if (typeof value === 'string' && /_at$/.test(name)) return <Ago at={value} after=" ago" />;
-  if (typeof value === 'object') return <code>{JSON.stringify(value)}</code>;
-  return String(value);
+interface Hook {
+  route: string;
+  source: string;
+  path?: string;
+  secrets?: { last_used_at?: string }[];
+  counts: Record<string, number>;
+  last_refusal?: { at: string; why: string };
 }
 
+interface Delivery {
+  id: string;
+  event?: string;
+  at: string;
+  verdict: string;
+  detail?: string;
+  actions: string[];
+  repeats?: number;
+}
+
+const example = `webhooks:
+  routes:
+  - id: ci
+    source: github
+    secrets: ["env:CI_SECRET"]
+    actions: [{machine_id: build-1, type: build}]`;
+
 export function WebhooksPage() {
-  const live = useLive<{ items: Hook[] }>('/v1/webhooks', { every: 10_000, wants: (f) => f.all });
+  const live = useLive<Page<Hook>>('/v1/webhooks', { every: 5_000, wants: (f) => f.all || f.events.has('pushed') });
   const items = live.value?.items ?? [];
   const missing = live.error?.status === 404;
-  const names = [...new Set(items.flatMap((h) => Object.keys(h)))];
+  const id = route.value.id;
   return (
     <>
       <h1>Webhooks</h1>
       {!missing && <Fault of={live} what="The webhook routes" />}
       {(missing || (live.value && !items.length)) && (
         <Empty title="No webhook route is configured.">
-          <p>A route turns a sender's signed request into actions. In the settings file:</p>
+          <p>A route turns a sender’s signed request into actions. docs/webhooks.md has each sender; in the settings file:</p>
           <pre class="raw">{example}</pre>
           <p>Then let the sender post to:</p>
           <Line text={`${location.origin}/webhooks/ci`} />
         </Empty>
       )}
-      {items.length > 0 && (
-        <div class="scroll">
-          <table class="grid">
-            <caption class="offscreen">Webhook routes</caption>
-            <thead>
-              <tr>{names.map((n) => <th key={n} scope="col">{says(n)}</th>)}</tr>
-            </thead>
-            <tbody>
-              {items.map((h, i) => (
-                <tr key={i}>
-                  {names.map((n, c) => (c === 0 ? <th key={n} scope="row">{shown(n, h[n])}</th> : <td key={n} data-label={says(n)}>{shown(n, h[n])}</td>))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      {items.map((h) => (
+        <article key={h.route} class="group hook" aria-label={h.route}>
+          <div class="section-head">
+            <h2><a href={href('webhooks', h.route)}>{h.route}</a></h2>
+            <span class="muted">{h.source}{h.path ? ` at ${h.path}` : ''}</span>
+            {h.secrets?.map((s, i) => <span key={i} class="badge">secret {i + 1}: {s.last_used_at ? <Ago at={s.last_used_at} after=" ago" /> : 'never used'}</span>)}
+          </div>
+          <p>{Object.entries(h.counts).map(([verdict, n]) => `${count(n)} ${says(verdict)}`).join(', ') || 'nothing has come yet'}</p>
+          {h.last_refusal && <p class="bad">Last refused <Ago at={h.last_refusal.at} after=" ago" />: {h.last_refusal.why}</p>}
+          {h.route === id && <Deliveries of={id} />}
+        </article>
+      ))}
+    </>
+  );
+}
+
+function Deliveries({ of }: { of: string }) {
+  const path = `/v1/webhooks/${seg(of)}/deliveries`;
+  const live = useLive<Page<Delivery>>(path, { every: 5_000, wants: (f) => f.all || f.events.has('pushed') });
+  const replay = (d: Delivery) =>
+    ask({
+      title: `Replay delivery ${d.id}?`,
+      text: 'Its actions are made again, by the route as it is now.',
+      button: 'Replay the delivery',
+      act: () => ({ method: 'POST', path: `${path}/${seg(d.id)}/replay`, body: '{}', cli: '', told: (text) => `Made ${(JSON.parse(text) as Delivery).actions.length} actions.` }),
+    });
+  return (
+    <>
+      <Fault of={live} what="The deliveries" />
+      {live.value && !live.value.items.length && <p class="none">No delivery is kept.</p>}
+      <ul class="rows">
+        {live.value?.items.map((d) => (
+          <li key={d.id}>
+            <Ago at={d.at} after=" ago" />
+            <span>{says(d.verdict)}{d.event ? `, ${d.event}` : ''}</span>
+            <span class="muted">{d.detail}{d.repeats ? ` repeated ×${d.repeats}` : ''}</span>
+            <span>{d.actions.slice(0, 5).map((a) => <a key={a} href={href('action', a)}>{a} </a>)}</span>
+            {may('operate') && <button type="button" class="small" onClick={() => replay(d)}>Replay…</button>}
+          </li>
+        ))}
+      </ul>
     </>
   );
 }

@@ -128,7 +128,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <header>
         <div class="bar">
-          <a class="mark" href={href('fleet')} aria-label="pushd: Fleet">
+          <a class="brand" href={href('fleet')} aria-label="pushd: Fleet">
             <svg viewBox="0 0 32 32" aria-hidden="true">
               <rect width="32" height="32" rx="7" />
               <path d="M8 10h9a5 5 0 0 1 0 10h-5m0 0 4-4m-4 4 4 4" />

@@ -78,6 +78,12 @@ fuzz: ## run every fuzz target for FUZZTIME each
 bench: build ## measure this machine: cycles, latency, commits, memory per stream
 	@./bin/pushctl bench
 
+dist: ## build what a release hands out into dist/: archives, packages, checksums, SBOM
+	@GO="$(GO)" VERSION="$(VERSION)" .ci/dist dist
+
+dist-check: ## hold that to be the same bytes twice
+	@GO="$(GO)" VERSION="$(VERSION)" .ci/dist-check
+
 bench-compare: ## Go benchmarks of this tree against those of REF, interleaved
 	@[ -n "$(REF)" ] || { echo "say which: make bench-compare REF=main"; exit 2; }
 	@GO="$(GO)" BENCH='$(BENCH)' COUNT=$(BENCHCOUNT) .ci/bench-compare '$(REF)'

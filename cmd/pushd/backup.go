@@ -142,6 +142,9 @@ func (b *backing) conclude(check bool) error {
 	b.bytes = info.Size()
 	if check {
 		problems, err := boltstore.VerifyFile(b.file)
+		if errors.Is(err, ackstore.ErrNewer) {
+			return newerData(b.file+" is made and was not checked: it", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ type lineAnswers struct {
 	waiting  []byte
 	finished bool
 	started  bool
+	paused   bool // the sender sends nothing now
 }
 
 func newLineAnswers(w http.ResponseWriter) *lineAnswers {
@@ -39,13 +40,28 @@ func (a *lineAnswers) add(l *line) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting = append(append(a.waiting, raw...), '\n')
+	if a.paused {
+		a.release()
+	}
 }
 
-// release lets what waits leave. The sender's pause calls it while the handler is
-// in a read.
-func (a *lineAnswers) release() {
+// pause is called while the handler is in a read in which nothing comes: what
+// waits leaves now, and what is answered until resume at once.
+func (a *lineAnswers) pause() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.paused = true
+	a.release()
+}
+
+func (a *lineAnswers) resume() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paused = false
+}
+
+// release lets what waits leave. The lock is held.
+func (a *lineAnswers) release() {
 	if len(a.waiting) > 0 || a.finished {
 		a.start()
 		a.wake()
@@ -76,10 +92,10 @@ func (a *lineAnswers) wake() {
 func (a *lineAnswers) finish() {
 	a.mu.Lock()
 	a.finished = true
-	a.mu.Unlock()
 	// Until now the client was owed patience: it may have been busy sending.
 	a.hurry()
 	a.release()
+	a.mu.Unlock()
 	<-a.gone
 }
 

@@ -29,6 +29,7 @@ type pushDecoder struct {
 	defaults   Defaults
 	maxPayload int64
 	now        time.Time
+	trace      string // of the request
 }
 
 // pushItem is an action as it was read. late is what is wrong with it if it is
@@ -49,7 +50,7 @@ func (d *pushDecoder) read(value []byte, at string, f *faults) pushItem {
 		return pushItem{}
 	}
 	a := ackstore.NewAction{
-		ActionID: o.id("action_id"), MachineID: o.machine("machine_id"),
+		ActionID: o.id("action_id"), MachineID: o.machine("machine_id"), Trace: d.trace,
 		SessionID: o.id("session_id"), ReplayID: o.id("replay_id"),
 		Type: o.actionType(), Target: o.target("target"),
 		Payload:   o.verbatim("payload", "limits.max_payload_bytes", d.maxPayload),

@@ -37,16 +37,40 @@ func (c *call) pushLines() error {
 	}
 	out := newLineAnswers(c.w)
 	defer out.finish()
-	body := &patientBody{c.r.Body, control, c.cfg.BodyTimeout, out.release}
+	body := &patientBody{c.r.Body, control, c.cfg.BodyTimeout, out}
 	in := &lineReader{r: bufio.NewReaderSize(body, 64<<10), most: int(c.limits().MaxPayloadBytes) + lineSlack}
+	commit, committed := c.committer(out)
+	defer committed()
 	for {
 		batch, err := c.readBatch(in)
-		c.pushBatch(batch)
-		for _, l := range batch {
-			out.add(l)
-		}
+		commit <- batch
 		if err != nil {
 			return nil
+		}
+	}
+}
+
+// committer pushes batches in their order while the next one is being read: the
+// disk and the network need not wait for each other. committed waits for the last.
+func (c *call) committer(out *lineAnswers) (commit chan<- []*line, committed func()) {
+	batches, failed := make(chan []*line), make(chan any, 1)
+	go func() {
+		defer func() { failed <- recover() }() // a panic is the request's, not the process's
+		defer func() {
+			for range batches { // whom a panic left sending
+			}
+		}()
+		for batch := range batches {
+			c.pushBatch(batch)
+			for _, l := range batch {
+				out.add(l)
+			}
+		}
+	}()
+	return batches, func() {
+		close(batches)
+		if what := <-failed; what != nil {
+			panic(what)
 		}
 	}
 }
@@ -55,6 +79,7 @@ func (c *call) pushLines() error {
 // cleanly or not; what went wrong is then the last line of the batch.
 func (c *call) readBatch(in *lineReader) ([]*line, error) {
 	decoder := c.pushDecoder()
+	decoder.trace = traceOf(c.r)
 	var batch []*line
 	for size := 0; len(batch) < batchLines && size < batchBytes; {
 		text, err := in.next()
@@ -156,14 +181,15 @@ type patientBody struct {
 	io.Reader
 	control *http.ResponseController
 	most    time.Duration
-	paused  func()
+	answers *lineAnswers
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.most))
-	pause := time.AfterFunc(senderPause, b.paused)
+	pause := time.AfterFunc(senderPause, b.answers.pause)
 	n, err := b.Reader.Read(p)
 	pause.Stop()
+	b.answers.resume()
 	_ = b.control.SetReadDeadline(time.Time{})
 	return n, err
 }

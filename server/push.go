@@ -28,7 +28,9 @@ func (c *call) push() error {
 	if err != nil {
 		return err
 	}
-	items, single, err := c.pushDecoder().array(body)
+	decoder := c.pushDecoder()
+	decoder.trace = traceOf(c.r)
+	items, single, err := decoder.array(body)
 	if err != nil {
 		return err
 	}

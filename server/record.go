@@ -16,7 +16,7 @@ func itemOf(a *ackstore.Action) api.Record {
 	return api.Record{
 		ActionID: a.ID, MachineID: a.MachineID, SessionID: a.SessionID, ReplayID: a.ReplayID,
 		Type: a.Type, Target: a.Target, Priority: a.Priority,
-		Guarantee: a.Guarantee.String(), OnDead: a.OnDead.String(), Labels: labels,
+		Guarantee: a.Guarantee.String(), OnDead: a.OnDead.String(), Labels: labels, Traceparent: a.Trace,
 		OrphanTimeoutS: secondsOf(a.OrphanTimeout), InactivityTimeoutS: secondsOf(a.InactivityTimeout), CeilingS: secondsOf(a.Ceiling),
 		MaxResends: a.MaxResends, MaxAttempts: a.MaxAttempts, TransientMaxAttempts: a.TransientMaxAttempts,
 		State: stateText(a.State), Seq: a.Seq,

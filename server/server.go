@@ -80,6 +80,7 @@ func (c Config) withDefaults() Config {
 	set(&c.BodyTimeout, 30*time.Second)
 	set(&c.IdleTimeout, 120*time.Second)
 	set(&c.TriesWindow, time.Minute)
+	set(&c.Stream.WriteTimeout, 5*time.Second) // polls are answered under it too
 	set(&c.DrainGrace, 2500*time.Millisecond)
 	if c.Now == nil {
 		c.Now = time.Now

@@ -26,6 +26,7 @@ type Action struct {
 	AckBy             api.Time          `json:"ack_by,omitzero"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	EventID           uint64            `json:"event_id,omitempty"` // of a poll
+	Traceparent       string            `json:"traceparent,omitempty"`
 }
 
 // ErrUnreadable is why ParseAction refuses an envelope.

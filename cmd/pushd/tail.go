@@ -69,7 +69,12 @@ func sentence(c api.Change) string {
 // watch reads the feed of changes until ctx ends, f fails or the server goes.
 // begun is called once the feed is open: what happens after it is told.
 func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) error) error {
-	resp, err := openFeed(ctx, c)
+	// The answer may take its time to begin only as long as a server that is there.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	patient := *c
+	patient.HTTP = &http.Client{Transport: transport}
+	resp, err := patient.Feed(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,31 +101,4 @@ func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) 
 			return err
 		}
 	}
-}
-
-func openFeed(ctx context.Context, c *api.Client) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.Base, "/")+"/v1/feed", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	// The answer may take its time to begin only as long as a server that is there.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = 30 * time.Second
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	refused := &api.Error{Problem: api.Problem{Title: resp.Status}}
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	_ = json.Unmarshal(raw, &refused.Problem) // what is no problem leaves the status
-	refused.Status = resp.StatusCode
-	return nil, refused
 }

@@ -68,6 +68,8 @@ type Record struct {
 	Guarantee string            `json:"guarantee"`
 	OnDead    string            `json:"on_dead"`
 	Labels    map[string]string `json:"labels"`
+	// Traceparent is that of the push, as W3C Trace Context has it.
+	Traceparent string `json:"traceparent,omitempty"`
 
 	OrphanTimeoutS       *Seconds `json:"orphan_timeout_s,omitempty"`
 	InactivityTimeoutS   *Seconds `json:"inactivity_timeout_s,omitempty"`

@@ -131,6 +131,18 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) (*http.Response,
 	return c.open(req, s)
 }
 
+// Feed opens the stream of what changes, for dashboards: the body of the answer,
+// which the caller reads with package stream's decoder and closes. It begins with
+// now. An HTTP client with a Timeout would cut it; give one without.
+func (c *Client) Feed(ctx context.Context) (*http.Response, error) {
+	req, err := c.request(ctx, http.MethodGet, "/v1/feed", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	return c.open(req, Subscription{})
+}
+
 // Next asks for the next action by poll: the answer is 200 with its envelope, or
 // 204. The caller closes its body.
 func (c *Client) Next(ctx context.Context, s Subscription, wait time.Duration) (*http.Response, error) {

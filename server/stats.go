@@ -8,7 +8,7 @@ import (
 	"pushd/ackstore"
 )
 
-// Bounds of what stats remembers. Together they are below 8 MB, whatever happens.
+// Bounds of what stats remembers. Together they are below 10 MB, whatever happens.
 const (
 	statsSeconds  = 3600   // the ring: one bucket a second, one hour
 	statsSteps    = 30     // of a machine's sparkline, over the same hour

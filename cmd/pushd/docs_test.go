@@ -30,9 +30,13 @@ func documents(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	require.NoError(t, err)
+	decisions, err := filepath.Glob(filepath.Join(root, "docs", "decisions", "*.md"))
+	require.NoError(t, err)
 	names := []string{"README.md"}
-	for _, path := range docs {
-		names = append(names, filepath.Join("docs", filepath.Base(path)))
+	for _, path := range append(docs, decisions...) {
+		name, err := filepath.Rel(root, path)
+		require.NoError(t, err)
+		names = append(names, name)
 	}
 	return names
 }

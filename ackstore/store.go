@@ -23,6 +23,7 @@ type Line interface {
 	Push(ctx context.Context, r Rules, groups [][]NewAction) ([]Pushed, error)
 	// Attach begins a stream or a poll: it raises the machine's epoch, judges
 	// what an earlier stream left behind (protocol section 7) and dispatches.
+	// One machine too many is refused with a *LimitError, as in SetCredit.
 	Attach(ctx context.Context, r Rules, reqs []AttachReq) ([]Attached, error)
 	// Claim hands over what was dispatched to a lease, dispatching what is due,
 	// and the cancels it must be told. With nothing to hand over the lease is

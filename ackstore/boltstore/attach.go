@@ -3,6 +3,7 @@ package boltstore
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"pushd/ackstore"
@@ -12,15 +13,30 @@ import (
 // Attach begins streams and polls.
 func (s *Store) Attach(ctx context.Context, r ackstore.Rules, reqs []ackstore.AttachReq) ([]ackstore.Attached, error) {
 	answers := make([]ackstore.Attached, len(reqs))
+	var refused error
 	err := s.submit(ctx, r, func(t *tx) {
+		if refused = t.crowded(each(reqs, func(r *ackstore.AttachReq) string { return r.MachineID })); refused != nil {
+			return
+		}
 		for i, req := range reqs {
 			answers[i] = t.attach(req)
 		}
 	})
-	if err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return nil, err
 	}
 	return answers, nil
+}
+
+// each are the machines of requests.
+func each[R any](reqs []R, machine func(*R) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range reqs {
+			if !yield(machine(&reqs[i])) {
+				return
+			}
+		}
+	}
 }
 
 func (t *tx) attach(req ackstore.AttachReq) ackstore.Attached {

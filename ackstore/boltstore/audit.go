@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 
@@ -18,9 +19,12 @@ func audit(bt *bolt.Tx) ([]string, error) {
 	if err := bt.Bucket(bucketActions).ForEach(a.record); err != nil {
 		return a.problems, err
 	}
-	for _, name := range [][]byte{bucketLanes, bucketLoose, bucketOpen, bucketTimes} {
+	for _, name := range [][]byte{bucketLanes, bucketLoose, bucketOpen, bucketTimes, bucketTags} {
 		a.compare(name)
 	}
+	a.numbers()
+	a.leftovers()
+	a.tombstones()
 	a.compareCounts()
 	return a.problems, nil
 }
@@ -30,6 +34,7 @@ type auditor struct {
 	problems []string
 	want     map[string]map[string]bool // bucket -> keys
 	total    counts
+	last     struct{ ord, stamp uint64 }
 	machines map[string]*counts
 	labels   map[string]*counts
 }
@@ -68,6 +73,18 @@ func (a *auditor) record(k, v []byte) error {
 	a.expect(bucketOpen, x.open)
 	a.expect(bucketTimes, x.available)
 	a.expect(bucketTimes, x.expires)
+	a.expect(bucketTags, tagKey(tagMachine, act.MachineID, act.Ord))
+	if act.SessionID != "" {
+		a.expect(bucketTags, tagKey(tagSession, act.SessionID, act.Ord))
+	}
+	if act.ReplayID != "" {
+		a.expect(bucketTags, tagKey(tagReplay, act.ReplayID, act.Ord))
+	}
+	for bucket, key := range map[string][]byte{string(bucketLanes): x.lane, string(bucketLoose): x.loose} {
+		if v := a.bt.Bucket([]byte(bucket)).Get(key); key != nil && v != nil && !bytes.Equal(v, k) {
+			a.wrong("action %s: its place in %s leads to %x", act.ID, bucket, v)
+		}
+	}
 	if x.ended != nil && !has(a.bt.Bucket(bucketEnded), x.ended) {
 		a.wrong("action %s: not in the index of retention", act.ID)
 	}
@@ -89,6 +106,10 @@ func has(b *bolt.Bucket, key []byte) bool {
 }
 
 func (a *auditor) count(act *ackstore.Action) {
+	a.last.ord, a.last.stamp = max(a.last.ord, act.Ord), max(a.last.stamp, act.Stamp)
+	if m := a.numbersOf(act.MachineID); m.Seq < act.Seq || m.EventID < act.EventID {
+		a.wrong("machine %s: its numbers end at seq %d, event %d; action %s has %d, %d", act.MachineID, m.Seq, m.EventID, act.ID, act.Seq, act.EventID)
+	}
 	a.total[act.State]++
 	of := func(m map[string]*counts, key string) *counts {
 		if m[key] == nil {
@@ -102,6 +123,77 @@ func (a *auditor) count(act *ackstore.Action) {
 	}
 	if act.ReplayID != "" {
 		of(a.labels, string(labelKey(ackstore.OfReplay, act.ReplayID)))[act.State]++
+	}
+}
+
+func (a *auditor) numbersOf(machine string) (row machineRow) {
+	if v := a.bt.Bucket(bucketMachines).Get([]byte(machine)); v != nil {
+		if err := decode(v, &row); err != nil {
+			a.wrong("machine %s: %v", machine, err)
+		}
+	}
+	return row
+}
+
+// numbers that are given out must lie above those that were.
+func (a *auditor) numbers() {
+	for name, last := range map[string]uint64{string(keyOrd): a.last.ord, string(keyStamp): a.last.stamp} {
+		var given uint64
+		if v := a.bt.Bucket(bucketMeta).Get([]byte(name)); v != nil {
+			given = ordOf(v)
+		}
+		if given < last {
+			a.wrong("meta: the last %s given is %d, an action has %d", name, given, last)
+		}
+	}
+}
+
+// leftovers are payloads, results, ids and moments of retention of no action.
+func (a *auditor) leftovers() {
+	actions := a.bt.Bucket(bucketActions)
+	for _, name := range [][]byte{bucketBodies, bucketResults} {
+		_ = a.bt.Bucket(name).ForEach(func(k, _ []byte) error {
+			if actions.Get(k) == nil {
+				a.wrong("%s: %x belongs to no action", name, k)
+			}
+			return nil
+		})
+	}
+	_ = a.bt.Bucket(bucketEnded).ForEach(func(k, _ []byte) error {
+		if k[0] == 't' {
+			return nil
+		}
+		var act ackstore.Action
+		if v := actions.Get(k[9:]); v == nil || decode(v, &act) != nil || !act.State.Settled() || !bytes.Equal(endedKey(&act), k) {
+			a.wrong("%s: key %x belongs to no action", bucketEnded, k)
+		}
+		return nil
+	})
+}
+
+// tombstones: an id whose record is gone stands in the index of retention, else
+// it stays for ever.
+func (a *auditor) tombstones() {
+	stones := map[string]bool{}
+	c := a.bt.Bucket(bucketEnded).Cursor()
+	for k, id := c.Seek([]byte{'t'}); k != nil && k[0] == 't'; k, id = c.Next() {
+		stones[string(id)] = true
+	}
+	_ = a.bt.Bucket(bucketIDs).ForEach(func(id, v []byte) error {
+		var k known
+		switch err := decode(v, &k); {
+		case err != nil:
+			a.wrong("action %s: %v", id, err)
+		case k.Gone != stones[string(id)]:
+			a.wrong("action %s: its id and its tombstone do not agree", id)
+		case !k.Gone && a.bt.Bucket(bucketActions).Get(be(k.Ord)) == nil:
+			a.wrong("action %s: its id leads to no record", id)
+		}
+		delete(stones, string(id))
+		return nil
+	})
+	for id := range stones {
+		a.wrong("action %s: a tombstone without its id", id)
 	}
 }
 
@@ -129,20 +221,26 @@ func (a *auditor) compareCounts() {
 	if total != a.total {
 		a.wrong("counts say %v, a scan finds %v", total, a.total)
 	}
-	for id, want := range a.machines {
-		var row machineRow
-		if v := a.bt.Bucket(bucketMachines).Get([]byte(id)); v == nil {
-			a.wrong("machine %s: no row", id)
-		} else if err := decode(v, &row); err != nil || row.Counts != *want {
-			a.wrong("machine %s: counts say %v, a scan finds %v (%v)", id, row.Counts, *want, err)
+	rows(a, bucketMachines, a.machines, func(r *machineRow) *counts { return &r.Counts })
+	rows(a, bucketLabels, a.labels, func(r *labelRow) *counts { return &r.Counts })
+}
+
+// rows compares the counts in the rows of a bucket, those of which no action is
+// left too.
+func rows[T any](a *auditor, bucket []byte, want map[string]*counts, of func(*T) *counts) {
+	_ = a.bt.Bucket(bucket).ForEach(func(k, v []byte) error {
+		var row T
+		is := counts{}
+		if c := want[string(k)]; c != nil {
+			is = *c
 		}
-	}
-	for key, want := range a.labels {
-		var row labelRow
-		if v := a.bt.Bucket(bucketLabels).Get([]byte(key)); v == nil {
-			a.wrong("label %s: no row", key)
-		} else if err := decode(v, &row); err != nil || row.Counts != *want {
-			a.wrong("label %s: counts say %v, a scan finds %v (%v)", key, row.Counts, *want, err)
+		if err := decode(v, &row); err != nil || *of(&row) != is {
+			a.wrong("%s: %s: counts say %v, a scan finds %v (%v)", bucket, k, *of(&row), is, err)
 		}
+		delete(want, string(k))
+		return nil
+	})
+	for id := range want {
+		a.wrong("%s: %s: no row", bucket, id)
 	}
 }

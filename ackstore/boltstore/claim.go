@@ -55,8 +55,15 @@ func (t *tx) claim(req ackstore.ClaimReq) (answer ackstore.Claimed, again bool) 
 		return ackstore.Claimed{}, true
 	}
 	answer.Dispatches = t.dispatch(m, req.Max)
-	m.lease.parked = m.lease.via == ackstore.ViaStream && len(answer.Dispatches) == 0
+	t.park(m.lease, m.lease.via == ackstore.ViaStream && len(answer.Dispatches) == 0)
 	return answer, false
+}
+
+// park notes whether a stream has nothing left to write.
+func (t *tx) park(l *lease, parked bool) {
+	was := l.parked
+	l.parked = parked
+	t.undo = append(t.undo, func() { l.parked = was })
 }
 
 // dispatch puts what may go in flight: the committer's heart, for a claim as for
@@ -128,7 +135,7 @@ func (t *tx) send(r *rec) ackstore.Dispatch {
 		ledger.Dispatch(a, f, t.r, t.now)
 		return ledger.Effect{Door: policy.DoorNone}
 	})
-	m.serve(r)
+	t.serve(r)
 	return t.parcel(r)
 }
 
@@ -172,7 +179,7 @@ func (t *tx) ride() {
 				continue
 			}
 			if sent := t.dispatch(m, 0); len(sent) > 0 {
-				l.parked = false
+				t.park(l, false)
 				t.letter(l).dispatches = append(t.letter(l).dispatches, sent...)
 				t.wakes[m.id] = true
 			}

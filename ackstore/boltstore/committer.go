@@ -257,6 +257,13 @@ func (t *tx) put(bucket, key, value []byte) {
 	t.fail(t.bucket(bucket).Put(key, value))
 }
 
+// append puts what comes behind all that is there and never grows: its pages need
+// not keep half their room for more (measured: a file a quarter smaller).
+func (t *tx) append(bucket, key, value []byte) {
+	t.bucket(bucket).FillPercent = 0.9
+	t.put(bucket, key, value)
+}
+
 func (t *tx) del(bucket, key []byte) {
 	t.wrote = true
 	t.fail(t.bucket(bucket).Delete(key))

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -13,7 +14,11 @@ import (
 // it; an agent's until another instance subscribes.
 func (s *Store) SetCredit(ctx context.Context, r ackstore.Rules, reqs []ackstore.CreditReq) ([]ackstore.Machine, error) {
 	answers := make([]ackstore.Machine, len(reqs))
+	var refused error
 	err := s.submit(ctx, r, func(t *tx) {
+		if refused = t.crowded(each(reqs, func(r *ackstore.CreditReq) string { return r.MachineID })); refused != nil {
+			return
+		}
 		for i, req := range reqs {
 			m := t.machine(req.MachineID)
 			t.appear(m)
@@ -33,7 +38,7 @@ func (s *Store) SetCredit(ctx context.Context, r ackstore.Rules, reqs []ackstore
 			answers[i] = t.show(m)
 		}
 	})
-	if err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return nil, err
 	}
 	return answers, nil

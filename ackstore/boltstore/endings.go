@@ -236,7 +236,9 @@ func (t *tx) freeProbe(r *rec) {
 
 // putBreaker writes a breaker and looks again at all that it may hold.
 func (t *tx) putBreaker(id breakerID, b *breakerRow) {
-	b.woken = false
+	// Who waits for a door that may open by a crack is told here; the sweep need not,
+	// and a moment that is past would hide those to come.
+	b.woken = b.value().Allows(t.now) == policy.PassProbe
 	t.keepBreaker(id, b)
 	for _, m := range t.machinesOf(id.machine) {
 		t.regate(m)

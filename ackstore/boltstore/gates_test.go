@@ -2,12 +2,14 @@ package boltstore_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"pushd/ackstore"
+	"pushd/ackstore/boltstore"
 )
 
 func (d *desk) redrive(id string) error {
@@ -210,4 +212,59 @@ func TestARestartUnderAClockSetBackAsksNobody(t *testing.T) {
 	require.Equal(t, ackstore.InFlight, d.record("a1").State)
 	d.pass(time.Second)
 	require.Equal(t, ackstore.Queued, d.record("a1").State)
+}
+
+// A machine that is one too many is refused however it comes; those that are known
+// come and go.
+func TestOneMachineTooManyIsRefusedHoweverItComes(t *testing.T) {
+	d := newDesk(t)
+	narrow := rules
+	narrow.MaxMachines = 1
+	d.subscribe(1)
+	var limit *ackstore.LimitError
+	_, err := d.s.Attach(t.Context(), narrow, []ackstore.AttachReq{{MachineID: "m1"}, {MachineID: "m2"}})
+	require.ErrorAs(t, err, &limit)
+	require.Equal(t, ackstore.LimitError{MachineID: "m2", Setting: "limits.max_machines", Limit: 1}, *limit)
+	d.read() // nothing of the call was done: this lease stands
+	_, err = d.s.SetCredit(t.Context(), narrow, []ackstore.CreditReq{{MachineID: "m2", Max: new(int)}})
+	require.ErrorIs(t, err, ackstore.ErrLimit)
+	require.Equal(t, 1, d.overview().Machines)
+	_, err = d.s.Attach(t.Context(), narrow, []ackstore.AttachReq{{MachineID: "m1"}})
+	require.NoError(t, err)
+}
+
+type dues struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (*dues) Wake(string)               {}
+func (*dues) Changed([]ackstore.Change) {}
+func (l *dues) Due(next time.Time)      { l.mu.Lock(); l.last = next; l.mu.Unlock() }
+
+// A breaker that has lost its probe waits for nothing but the next one: its end,
+// which is past, does not stand before the deadlines to come.
+func TestABreakerWithoutItsProbeHidesNoDeadline(t *testing.T) {
+	d := newDesk(t)
+	require.NoError(t, d.s.Close())
+	told := &dues{}
+	s, err := boltstore.Open(boltstore.Config{Dir: d.dir, Now: d.clock, Listener: told})
+	require.NoError(t, err)
+	d.s = s
+	d.subscribe(1)
+	d.push(job("a1", "m1", ""))
+	require.Len(t, d.read(), 1)
+	quota := ackstore.Ack{ActionID: "a1", Verb: ackstore.SaysFailed, Error: &ackstore.Failure{Kind: "quota"}, RetryAfter: time.Minute}
+	_, err = s.Settle(t.Context(), rules, []ackstore.Ack{quota})
+	require.NoError(t, err)
+	d.pass(5 * time.Minute)
+	require.Len(t, d.read(), 1, "the probe")
+	d.pass(time.Second)
+	require.Equal(t, ackstore.ReleasedBack, d.ack("a1", ackstore.SaysReleased, 2).Outcome)
+	require.NoError(t, s.Writable(t.Context()))
+	_, err = s.Get(t.Context(), rules, "a1") // what came before is announced by now
+	require.NoError(t, err)
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	require.Equal(t, rules.ReleaseDelay, told.last.Sub(d.clock()))
 }

@@ -263,17 +263,19 @@ func (m *machine) best() *rec {
 	return lane.head
 }
 
-// served notes whose turn it was. A lane that begins later counts as served just
+// serve notes whose turn it was. A lane that begins later counts as served just
 // before the last one: it need not wait for all, and a flood of new lanes cannot
 // keep an old one from its turn.
-func (m *machine) serve(r *rec) {
-	m.turns++
-	turn := 2 * m.turns
-	if r.a.SessionID == "" {
-		m.looseAt = turn
-	} else if q := m.lanes[r.a.SessionID]; q != nil {
-		q.served = turn
+func (t *tx) serve(r *rec) {
+	m := r.m
+	last := &m.looseAt
+	if q := m.lanes[r.a.SessionID]; q != nil && r.a.SessionID != "" {
+		last = &q.served
 	}
+	turns, was := m.turns, *last
+	t.undo = append(t.undo, func() { m.turns, *last = turns, was })
+	m.turns++
+	*last = 2 * m.turns
 }
 
 func (m *machine) newTurn() uint64 {

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"context"
+	"iter"
 
 	"pushd/ackstore"
 	"pushd/inflight/ledger"
@@ -121,6 +122,20 @@ func (p *pushing) room(i int, n *ackstore.NewAction) error {
 	return nil
 }
 
+// crowded tells whether a call would make more machines known than may be.
+func (t *tx) crowded(ids iter.Seq[string]) error {
+	news := map[string]bool{}
+	for id := range ids {
+		if m := t.s.machines[id]; m != nil && m.listed {
+			continue
+		}
+		if news[id] = true; t.s.known+len(news) > t.r.MaxMachines {
+			return &ackstore.LimitError{MachineID: id, Setting: "limits.max_machines", Limit: t.r.MaxMachines}
+		}
+	}
+	return nil
+}
+
 // known machines are those that are not forgotten.
 func (t *tx) appear(m *machine) {
 	if m.listed {
@@ -141,7 +156,7 @@ func (t *tx) insert(n *ackstore.NewAction) ackstore.PushedAction {
 	a := &r.a
 	a.Record(t.now, "pushed", "")
 	key := be(a.Ord)
-	t.put(bucketBodies, key, n.Payload)
+	t.append(bucketBodies, key, n.Payload)
 	t.put(bucketIDs, []byte(a.ID), encode(known{Ord: a.Ord, Digest: n.Digest}))
 	t.put(bucketTags, tagKey(tagMachine, a.MachineID, a.Ord), nil)
 	if a.SessionID != "" {

@@ -123,23 +123,35 @@ func (t *tx) presenceSince(m *machine) (ackstore.Presence, time.Time) {
 	return ackstore.Grace, gone
 }
 
+// doors are the breakers that are not closed, by machine.
+func (t *tx) doors(which func(breakerID) bool) map[string][]ackstore.Breaker {
+	all := map[string][]ackstore.Breaker{}
+	for id, b := range t.s.breakers {
+		if b.State != policy.Closed && which(id) {
+			all[id.machine] = append(all[id.machine], b.show())
+		}
+	}
+	for _, doors := range all {
+		sortBreakers(doors)
+	}
+	return all
+}
+
 // show is a machine as it stands.
 func (t *tx) show(m *machine) ackstore.Machine {
+	return t.showWith(m, t.doors(func(id breakerID) bool { return id.machine == m.id })[m.id])
+}
+
+func (t *tx) showWith(m *machine, doors []ackstore.Breaker) ackstore.Machine {
 	presence, since := t.presenceSince(m)
 	row := &m.row
-	out := ackstore.Machine{
+	return ackstore.Machine{
 		ID: m.id, InstanceID: row.Instance, Address: row.Address, Presence: presence, Since: since,
 		LastSeenAt: row.LastSeen, Credit: m.credit(), InFlight: m.inFlight, Queued: row.Counts.waiting(),
 		Unsettled: row.Counts.unsettled(), OldestQueuedAt: t.oldest(m), LastEventID: row.EventID,
 		EverSubscribed: row.Ever, Via: row.Via, StreamID: row.StreamID, Holds: t.holdsOn(ackstore.OfMachine, m.id),
+		Breakers: doors,
 	}
-	for id, b := range t.s.breakers {
-		if id.machine == m.id && b.State != policy.Closed {
-			out.Breakers = append(out.Breakers, b.show())
-		}
-	}
-	sortBreakers(out.Breakers)
-	return out
 }
 
 // oldest is when the action that has waited longest was pushed: one of the heads
@@ -294,20 +306,18 @@ func (s *Store) Machine(ctx context.Context, r ackstore.Rules, id string) (ackst
 	return shown, err
 }
 
-// Machines pages through the machines by id.
+// Machines pages through the machines by id, in the order in which they are on
+// disk: there may be very many.
 func (s *Store) Machines(ctx context.Context, r ackstore.Rules, after string, limit int) ([]ackstore.Machine, error) {
 	var all []ackstore.Machine
 	err := s.submit(ctx, r, func(t *tx) {
-		var ids []string
-		for id, m := range t.s.machines {
-			if m.listed && id > after {
-				ids = append(ids, id)
+		all = nil
+		doors := t.doors(func(breakerID) bool { return true })
+		c := t.bucket(bucketMachines).Cursor()
+		for key, _ := c.Seek(append([]byte(after), 0)); key != nil && len(all) < limit; key, _ = c.Next() {
+			if m := t.s.machines[string(key)]; m != nil && m.listed {
+				all = append(all, t.showWith(m, doors[m.id]))
 			}
-		}
-		slices.Sort(ids)
-		all = make([]ackstore.Machine, 0, min(limit, len(ids)))
-		for _, id := range ids[:min(limit, len(ids))] {
-			all = append(all, t.show(t.s.machines[id]))
 		}
 	})
 	return all, err

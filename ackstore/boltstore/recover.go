@@ -16,7 +16,6 @@ func (s *Store) reload() error {
 		return fmt.Errorf("boltstore: %w", err)
 	}
 	was := s.memory
-	leases := was.leases()
 	s.memory = memory{
 		boot: was.boot, booted: was.booted, rules: was.rules, gateMoved: true,
 		machines: map[string]*machine{}, live: map[uint64]*rec{},
@@ -28,11 +27,12 @@ func (s *Store) reload() error {
 	if was.machines == nil {
 		s.booted = s.stamp
 	}
-	t.readMachines(leases)
+	t.readMachines(was.machines)
 	t.readRows()
 	t.readOpen(was.live)
 	t.readHeads(bucketLanes, laneOf)
 	t.readHeads(bucketLoose, flowHead)
+	t.keepTurns(was.machines)
 	s.firstTime = firstTime(bt.Bucket(bucketTimes))
 	if err := bt.Rollback(); err != nil {
 		t.fail(err)
@@ -41,23 +41,13 @@ func (s *Store) reload() error {
 		s.memory = was // for its leases, when this is tried again
 		return t.err
 	}
-	// Whoever waited on a stream that is still there asks again.
-	if s.cfg.Listener != nil {
-		for id := range leases {
+	// Whoever waits on a stream that is still there asks again.
+	for id, m := range s.machines {
+		if m.lease != nil && s.cfg.Listener != nil {
 			s.cfg.Listener.Wake(id)
 		}
 	}
 	return nil
-}
-
-func (s *memory) leases() map[string]*lease {
-	all := map[string]*lease{}
-	for id, m := range s.machines {
-		if m.lease != nil {
-			all[id] = m.lease
-		}
-	}
-	return all
 }
 
 func (t *tx) readMeta() {
@@ -73,7 +63,9 @@ func (t *tx) readMeta() {
 	}
 }
 
-func (t *tx) readMachines(leases map[string]*lease) {
+// readMachines keeps what is known of machines beside the file: leases, turns and
+// signs of life.
+func (t *tx) readMachines(was map[string]*machine) {
 	t.fail(t.bucket(bucketMachines).ForEach(func(k, v []byte) error {
 		m := newMachine(string(k))
 		if err := decode(v, &m.row); err != nil {
@@ -85,9 +77,33 @@ func (t *tx) readMachines(leases map[string]*lease) {
 		t.s.machines[m.id] = m
 		return nil
 	}))
-	for id, l := range leases {
-		l.parked = false
-		t.machine(id).lease = l
+	for id, old := range was {
+		m := t.s.machines[id]
+		if m == nil && old.lease != nil {
+			m = t.machine(id)
+		}
+		if m == nil {
+			continue
+		}
+		m.lease, m.turns, m.looseAt = old.lease, old.turns, old.looseAt
+		if old.row.LastSeen.After(m.row.LastSeen) {
+			m.row.LastSeen = old.row.LastSeen
+		}
+	}
+}
+
+func (t *tx) keepTurns(was map[string]*machine) {
+	for id, old := range was {
+		m := t.s.machines[id]
+		if m == nil {
+			continue
+		}
+		for session, q := range m.lanes {
+			if before := old.lanes[session]; before != nil {
+				q.served = before.served
+			}
+			t.refresh(q)
+		}
 	}
 }
 
@@ -125,8 +141,9 @@ func (t *tx) readOpen(was map[uint64]*rec) {
 		if old := was[a.Ord]; old != nil && old.polling {
 			r.polling = a.State == ackstore.InFlight && a.Delivery == old.a.Delivery
 		}
-		if l := r.m.lease; l == nil || l.epoch != a.Epoch {
-			r.preBoot = a.Stamp <= t.s.booted // the clock may have been set meanwhile
+		// By its number: the clock may have been set meanwhile.
+		if l := r.m.lease; a.Stamp <= t.s.booted && (l == nil || l.epoch != a.Epoch) {
+			r.preBoot = true
 			if a.Via == ackstore.ViaStream && a.LostSince.IsZero() {
 				a.LostSince = t.s.boot
 			}
@@ -163,7 +180,7 @@ func (t *tx) readHeads(bucket []byte, of headOf) {
 }
 
 func laneOf(_ *tx, r *rec) (*queue, []byte) {
-	q := &queue{m: r.m, session: r.a.SessionID, readyAt: -1}
+	q := &queue{m: r.m, session: r.a.SessionID, readyAt: -1, served: r.m.newTurn()}
 	r.m.lanes[q.session] = q
 	return q, join(r.m.id, q.session)
 }

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -117,7 +118,9 @@ type known struct {
 // one: what is read is rounded, and what is written was cut to it before.
 var (
 	encoder = must(cbor.EncOptions{Time: cbor.TimeUnixMicro}.EncMode())
-	decoder = must(cbor.DecOptions{}.DecMode())
+	decoder = must(cbor.DecOptions{ // whatever was written is read again
+		UTF8: cbor.UTF8DecodeInvalid, MaxArrayElements: math.MaxInt32, MaxMapPairs: math.MaxInt32,
+	}.DecMode())
 )
 
 func must[T any](v T, err error) T {

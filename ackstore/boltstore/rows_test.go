@@ -28,3 +28,16 @@ func TestTimesSurviveTheirRow(t *testing.T) {
 		require.True(t, out.DispatchedAt.IsZero())
 	})
 }
+
+// A text that came in as it should not have must not make its row unreadable: one
+// record that cannot be read would stop the store.
+func TestATextThatIsNoUTF8IsReadAgain(t *testing.T) {
+	in := ackstore.Action{ID: "a", Target: "caf\xe9", Error: &ackstore.Failure{Message: "cut \xe2\x82"}}
+	var out ackstore.Action
+	require.NoError(t, decode(encode(&in), &out))
+	require.Equal(t, []string{in.Target, in.Error.Message}, []string{out.Target, out.Error.Message})
+	d := ackstore.Delivery{Header: map[string]string{"X-Event": "caf\xe9"}}
+	back, err := deliveryOf(encode(&d))
+	require.NoError(t, err)
+	require.Equal(t, d.Header, back.Header)
+}

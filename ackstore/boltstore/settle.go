@@ -67,7 +67,7 @@ func (t *tx) keepResult(a *ackstore.Action, k *ackstore.Ack) {
 	switch {
 	case k.Result != nil:
 		a.HasResult = true
-		t.put(bucketResults, be(a.Ord), k.Result)
+		t.append(bucketResults, be(a.Ord), k.Result)
 	case a.HasResult && k.Verb == ackstore.SaysDone:
 		a.HasResult = false
 		t.del(bucketResults, be(a.Ord))

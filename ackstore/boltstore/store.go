@@ -58,6 +58,16 @@ const lockWait = 2 * time.Second
 // Open opens the store of a directory and reads into memory what is in flight,
 // the heads of lanes and the machines. A second process is refused with ErrInUse.
 func Open(cfg Config) (*Store, error) {
+	s, err := read(cfg)
+	if err != nil {
+		return nil, err
+	}
+	go s.run() // Close waits for it
+	return s, nil
+}
+
+// read opens a store on which nobody works yet.
+func read(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -72,7 +82,6 @@ func Open(cfg Config) (*Store, error) {
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	go s.run() // Close waits for it
 	return s, nil
 }
 

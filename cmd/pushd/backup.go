@@ -72,7 +72,7 @@ func (b *backing) make(cmd *cobra.Command, flags *settingFlags) error {
 	b.from = loaded.DataDir
 	switch {
 	case errors.Is(err, ackstore.ErrInUse):
-		b.server = "http://" + callable(loaded.Listen)
+		b.server = serverOn(loaded)
 		b.say("%s is in use: asking the server at %s", loaded.DataDir, b.server)
 		return b.download(cmd.Context())
 	case errors.Is(err, os.ErrExist):

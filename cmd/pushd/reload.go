@@ -5,10 +5,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/rs/zerolog"
+	"go.yaml.in/yaml/v3"
 
 	"pushd/ackstore"
 	"pushd/cmd/pushd/settings"
@@ -66,6 +68,9 @@ func (s *service) reload() {
 	s.book.now.Store(merged)
 	s.server.Adopt(limitsOf(merged), defaultsOf(merged))
 	setLevel(merged.Log.Level)
+	for _, section := range otherSections(s.book.now.Load().Document, next.Document) {
+		s.log.Warn().Str("setting", section).Msg("needs a restart")
+	}
 	for _, c := range changed {
 		s.log.Info().Str("setting", c.Name).Str("from", c.From).Str("to", c.To).Msg("reloaded")
 	}
@@ -73,6 +78,26 @@ func (s *service) reload() {
 		s.log.Warn().Str("setting", c.Name).Str("in_force", c.From).Str("wanted", c.To).Msg("needs a restart")
 	}
 	s.log.Info().Int("changed", len(changed)).Int("need_a_restart", len(stays)).Msg("settings were read again")
+}
+
+// otherSections names the sections for the world outside that two settings files
+// have otherwise. They are wired at the start.
+func otherSections(was, is []byte) (names []string) {
+	type sections struct {
+		Webhooks any `yaml:"webhooks"`
+		Alerts   any `yaml:"alerts"`
+	}
+	var a, b sections
+	if yaml.Unmarshal(was, &a) != nil || yaml.Unmarshal(is, &b) != nil {
+		return nil // what cannot be read has been refused before
+	}
+	if !reflect.DeepEqual(a.Webhooks, b.Webhooks) {
+		names = append(names, "webhooks")
+	}
+	if !reflect.DeepEqual(a.Alerts, b.Alerts) {
+		names = append(names, "alerts")
+	}
+	return names
 }
 
 // liveLogger is a logger whose level can be set while it is in use. It is the

@@ -71,6 +71,10 @@ func TestSIGHUPTakesWhatItCanAndSaysWhatItCannot(t *testing.T) {
 		return err == nil && strings.Contains(d.log.String(), `"level":"debug"`)
 	}, patience, 5*time.Millisecond, "the level is another: %s", d.log.String())
 
+	// The sections for the world outside are wired at the start.
+	write("log.format: json\nlimits.max_queued_per_machine: 2\nalerts:\n  every: 2m\n")
+	d.hangUp(t, `"setting":"alerts"`)
+
 	// A mistake changes nothing.
 	write("limits.max_queued_per_machine: many\n")
 	d.hangUp(t, "were not reloaded")

@@ -15,6 +15,7 @@ import (
 
 	"pushd/ackstore"
 	"pushd/ackstore/boltstore"
+	"pushd/cmd/pushd/settings"
 	"pushd/server"
 	"pushd/server/api"
 )
@@ -126,7 +127,7 @@ func (sh *shell) keep(cmd *cobra.Command, flags *settingFlags, f func(context.Co
 	}
 	store, err := boltstore.Open(boltstore.Config{Dir: loaded.DataDir, Logger: zerolog.Nop()})
 	if errors.Is(err, ackstore.ErrInUse) {
-		sh.server = "http://" + callable(loaded.Listen)
+		sh.server = serverOn(loaded)
 		sh.say("%s is in use: asking the server at %s", loaded.DataDir, sh.server)
 		return sh.call(cmd, func(ctx context.Context, c *api.Client) error { return f(ctx, c) })
 	}
@@ -135,6 +136,14 @@ func (sh *shell) keep(cmd *cobra.Command, flags *settingFlags, f func(context.Co
 	}
 	err = f(cmd.Context(), &drawer{store})
 	return errors.Join(err, store.Close())
+}
+
+// serverOn is the server that runs by these settings, as this machine would call it.
+func serverOn(set *settings.Loaded) string {
+	if set.TLS.CertFile != "" {
+		return "https://" + callable(set.Listen)
+	}
+	return "http://" + callable(set.Listen)
 }
 
 // callable is a listening address as a client on this machine would call it.

@@ -63,7 +63,7 @@ func writeStory(t *testing.T, d *daemon) {
 		require.NoError(t, err)
 	}
 	take := func(machine, instance string) {
-		resp, err := c.Next(ctx, api.Subscription{MachineID: machine, InstanceID: instance, MaxInFlight: api.Ptr(10)}, 0)
+		resp, err := c.Next(ctx, api.Subscription{MachineID: machine, InstanceID: instance, MaxInFlight: new(10)}, 0)
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
 		require.NoError(t, resp.Body.Close())

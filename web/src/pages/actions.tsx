@@ -1,8 +1,9 @@
 // Which action? A list of any length, read page by page as it is scrolled.
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { get, may, seg, send, url, Failure } from '../api.ts';
+import { useEffect } from 'preact/hooks';
+import { may, seg } from '../api.ts';
 import { count } from '../clock.ts';
-import { onFrame, selected, type Frame } from '../feed.ts';
+import { selected } from '../feed.ts';
+import { listPath, mostRows, useList } from '../list.ts';
 import { useLive } from '../live.ts';
 import { Ago, Budget, Copy, Empty, Line, State } from '../parts/bits.tsx';
 import { askAll, askCloseLabel, askEach, askPause, askCancel, askRedrive, askResume, canCancel, canRedrive, notNow } from '../parts/asks.ts';
@@ -12,13 +13,9 @@ import { Table, type Column } from '../parts/table.tsx';
 import { show } from '../acts.ts';
 import { href, route } from '../route.ts';
 import { parse, selections, type Search } from '../search.ts';
-import { add, merge, trim, type List } from '../pages.ts';
-import type { Action, Label, Page } from '../types.ts';
+import type { Action, Label } from '../types.ts';
 import { use } from '../use.ts';
 import { actionStates, cause, says } from '../words.ts';
-
-const pageSize = 100;
-const mostRows = 20_000;
 
 const columns: Column[] = [
   { name: 'action', label: 'Action', cls: 'wide' },
@@ -31,106 +28,6 @@ const columns: Column[] = [
   { name: 'age', label: 'Age', cls: 'num' },
   { name: 'why', label: 'Error', cls: 'wide' },
 ];
-
-function listPath(s: Search, cursor: string) {
-  return url('/v1/actions', { state: s.states, machine_id: s.machine_id, session_id: s.session_id, replay_id: s.replay_id, type: s.type, label: s.labels, limit: pageSize, cursor });
-}
-
-async function readPage(s: Search, cursor: string, signal: AbortSignal): Promise<Page<Action>> {
-  if (!s.id) return get<Page<Action>>(listPath(s, cursor), signal);
-  try {
-    const text = await send('GET', `/v1/actions/${seg(s.id)}`, undefined, signal);
-    return { items: [JSON.parse(text) as Action] };
-  } catch (e) {
-    if (e instanceof Failure && e.status === 404) return { items: [] };
-    throw e;
-  }
-}
-
-/** A list by cursor that stays true: its first page and the pages in sight are read again. */
-function useList(q: string) {
-  const [list, setList] = useState<List<Action> | null>(null);
-  const [error, setError] = useState<Failure | undefined>();
-  const [busy, setBusy] = useState(true);
-  const range = useRef<[number, number]>([0, 50]);
-  const reach = useRef<() => void>(() => {});
-  const again = useRef<() => void>(() => {});
-  useEffect(() => {
-    const s = parse(q);
-    const cut = new AbortController();
-    let current: List<Action> | null = null;
-    const put = (l: List<Action>) => setList((current = l));
-    const extend = async () => {
-      while (current?.next && current.rows.length < Math.min(range.current[1] + pageSize / 2, mostRows)) {
-        const cursor = current.next;
-        const page = await readPage(s, cursor, cut.signal);
-        put(add(current, cursor, page));
-      }
-    };
-    const renew = async () => {
-      const first = await readPage(s, '', cut.signal);
-      put(trim(merge(current, '', first, (a) => a.action_id), range.current[1], 1000));
-      for (const cursor of segmentsInSight(current!, range.current)) {
-        if (cursor) put(merge(current, cursor, await readPage(s, cursor, cut.signal), (a) => a.action_id));
-      }
-      await extend();
-    };
-    // One request at a time; what is asked for meanwhile is done once, after it.
-    let running = false;
-    let next: 'renew' | 'extend' | '' = '';
-    const work = async (what: 'renew' | 'extend') => {
-      if (running) {
-        if (next !== 'renew') next = what;
-        return;
-      }
-      running = true;
-      setBusy(true);
-      try {
-        await (what === 'renew' ? renew() : extend());
-        if (!cut.signal.aborted) setError(undefined);
-      } catch (e) {
-        if (!cut.signal.aborted) setError(e instanceof Failure ? e : new Failure(0, (e as Error).message));
-      }
-      running = false;
-      if (cut.signal.aborted) return;
-      setBusy(false);
-      const then = next;
-      next = '';
-      if (then) void work(then);
-    };
-    const refresh = () => work('renew');
-    reach.current = () => void work('extend');
-    again.current = () => void refresh();
-    setList(null);
-    void refresh();
-    const off = onFrame((f: Frame) => {
-      if (f.all || f.n > 0) void refresh();
-    });
-    return () => {
-      cut.abort();
-      off();
-    };
-  }, [q]);
-  return {
-    list, error, busy,
-    refresh: () => again.current(),
-    onRange: (from: number, to: number) => {
-      range.current = [from, to];
-      reach.current();
-    },
-  };
-}
-
-function segmentsInSight(l: List<Action>, [from, to]: [number, number]): string[] {
-  let at = 0;
-  return l.segments
-    .filter((s) => {
-      const begins = at;
-      at += s.items.length;
-      return begins < to && at > from;
-    })
-    .map((s) => s.cursor);
-}
 
 const chips: [string, string][] = [
   ['state:open', 'unsettled'],

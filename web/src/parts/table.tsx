@@ -80,55 +80,43 @@ interface Props<T> {
   cardHeight?: number;
 }
 
-export function Table<T>(p: Props<T>) {
-  const narrow = useNarrow();
-  const rowHeight = narrow ? p.cardHeight ?? 148 : 38;
-  const w = useWindow(p.total, rowHeight);
-  const [at, setAt] = useState<string | null>(null); // the row that keys mean, by id: it may move
-  const lastIndex = useRef(0);
-  const now = useRef({ p, at, w });
-  now.current = { p, at, w };
-  useEffect(() => p.onRange?.(w.from, w.to), [w.from, w.to]);
+interface Cursor<T> {
+  p: Props<T>;
+  at: string | null; // the row that keys mean, by id: it may move
+  from: number; // first row in the page
+  body: { current: HTMLTableSectionElement | null };
+}
 
-  const toggle = (index: number, range: boolean) => {
-    const { p } = now.current;
-    const item = p.item(index);
-    if (!item || !p.onSelect) return;
-    const ids = new Set(p.selected);
-    const on = !ids.has(p.id(item));
-    const [from, to] = range ? [Math.min(lastIndex.current, index), Math.max(lastIndex.current, index)] : [index, index];
-    for (let i = from; i <= to; i++) {
-      const one = p.item(i);
-      if (one) on ? ids.add(p.id(one)) : ids.delete(p.id(one));
-    }
-    lastIndex.current = index;
-    p.onSelect(ids);
-  };
+function indexOf<T>({ p, at }: Cursor<T>): number {
+  for (let i = 0; at && i < p.total; i++) {
+    const one = p.item(i);
+    if (one && p.id(one) === at) return i;
+  }
+  return -1;
+}
 
+/** Puts a row where it can be seen, and the focus on its link. */
+function reveal(body: HTMLTableSectionElement | null, index: number, rowHeight: number) {
+  const top = (body?.getBoundingClientRect().top ?? 0) + index * rowHeight;
+  const fixed = 110; // what stays at the top
+  if (top < fixed) scrollBy(0, top - fixed);
+  else if (top + rowHeight > innerHeight - 70) scrollBy(0, top + rowHeight - innerHeight + 70);
+  requestAnimationFrame(() => body?.querySelector<HTMLElement>(`[aria-rowindex="${index + 2}"] a`)?.focus({ preventScroll: true }));
+}
+
+function useRowKeys<T>(now: { current: Cursor<T> }, setAt: (id: string | null) => void, toggle: (index: number, range: boolean) => void, rowHeight: number) {
   useEffect(() => {
-    const index = () => {
-      const { p, at } = now.current;
-      for (let i = 0; at && i < p.total; i++) {
-        const one = p.item(i);
-        if (one && p.id(one) === at) return i;
-      }
-      return -1;
-    };
     const move = (by: number) => {
-      const { p, w } = now.current;
-      const was = index();
-      const next = Math.max(0, Math.min(p.total - 1, was < 0 ? w.from : was + by));
+      const { p, from, body } = now.current;
+      const was = indexOf(now.current);
+      const next = Math.max(0, Math.min(p.total - 1, was < 0 ? from : was + by));
       const one = p.item(next);
       if (!one) return;
       setAt(p.id(one));
-      const top = (w.body.current?.getBoundingClientRect().top ?? 0) + next * rowHeight;
-      const room = 110; // what is fixed at the top
-      if (top < room) scrollBy(0, top - room);
-      else if (top + rowHeight > innerHeight - 70) scrollBy(0, top + rowHeight - innerHeight + 70);
-      requestAnimationFrame(() => w.body.current?.querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)?.focus({ preventScroll: true }));
+      reveal(body.current, next, rowHeight);
     };
     const onItem = (f: (item: T, index: number) => void) => () => {
-      const i = index();
+      const i = indexOf(now.current);
       const one = i < 0 ? undefined : now.current.p.item(i);
       if (one) f(one, i);
     };
@@ -144,86 +132,112 @@ export function Table<T>(p: Props<T>) {
       },
     });
   }, [rowHeight]);
+}
 
-  const rows: ComponentChildren[] = [];
-  for (let i = w.from; i < w.to; i++) {
-    const item = p.item(i);
-    if (!item) {
-      rows.push(
-        <tr key={`#${i}`} class="coming" aria-rowindex={i + 2}>
-          <td colSpan={p.columns.length + 1}>…</td>
-        </tr>,
-      );
-      continue;
+/** Selects a row or takes it out; with range, all from the last one on. */
+function useToggle<T>(now: { current: Cursor<T> }) {
+  const last = useRef(0);
+  return (index: number, range: boolean) => {
+    const { p } = now.current;
+    const item = p.item(index);
+    if (!item || !p.onSelect) return;
+    const ids = new Set(p.selected);
+    const on = !ids.has(p.id(item));
+    const [from, to] = range ? [Math.min(last.current, index), Math.max(last.current, index)] : [index, index];
+    for (let i = from; i <= to; i++) {
+      const one = p.item(i);
+      if (one) on ? ids.add(p.id(one)) : ids.delete(p.id(one));
     }
-    const id = p.id(item);
-    const isSelected = p.selected?.has(id) ?? false;
-    rows.push(
-      <Row
-        key={id}
-        item={item}
-        index={i}
-        selected={isSelected}
-        at={at === id}
-        draw={() => (
-          <tr aria-rowindex={i + 2} aria-selected={p.onSelect ? isSelected : undefined} class={at === id ? 'at' : ''} onFocusIn={() => setAt(id)}>
-            {p.onSelect && (
-              <td class="pick">
-                <input
-                  type="checkbox"
-                  aria-label={`select ${id}`}
-                  checked={isSelected}
-                  onClick={(e) => {
-                    e.preventDefault(); // what is checked follows the selection
-                    toggle(i, e.shiftKey);
-                  }}
-                />
-              </td>
+    last.current = index;
+    p.onSelect(ids);
+  };
+}
+
+function Pick({ id, on, toggle }: { id: string; on: boolean; toggle: (range: boolean) => void }) {
+  const click = (e: MouseEvent) => {
+    e.preventDefault(); // what is checked follows the selection
+    toggle(e.shiftKey);
+  };
+  return (
+    <td class="pick">
+      <input type="checkbox" aria-label={`select ${id}`} checked={on} onClick={click} />
+    </td>
+  );
+}
+
+function Cells({ columns, cells }: { columns: Column[]; cells: ComponentChildren[] }) {
+  return (
+    <>
+      {columns.map((c, i) =>
+        i === 0 ? (
+          <th key={c.name} scope="row" class={c.cls}>
+            {cells[i]}
+          </th>
+        ) : (
+          <td key={c.name} class={c.cls} data-label={c.label}>
+            {cells[i]}
+          </td>
+        ),
+      )}
+    </>
+  );
+}
+
+function Head<T>({ p }: { p: Props<T> }) {
+  return (
+    <thead>
+      <tr aria-rowindex={1}>
+        {p.onSelect && <td class="pick" />}
+        {p.columns.map((c) => (
+          <th key={c.name} scope="col" class={c.cls} aria-sort={c.sort && p.sort === c.sort ? 'descending' : undefined}>
+            {c.sort && p.onSort ? (
+              <button type="button" class="sort" onClick={() => p.onSort!(c.sort!)}>
+                {c.label}
+                {p.sort === c.sort && <span aria-hidden="true"> ▾</span>}
+              </button>
+            ) : (
+              c.label
             )}
-            {p.cells(item).map((cell, c) => {
-              const column = p.columns[c]!;
-              return c === 0 ? (
-                <th key={column.name} scope="row" class={column.cls}>
-                  {cell}
-                </th>
-              ) : (
-                <td key={column.name} class={column.cls} data-label={column.label}>
-                  {cell}
-                </td>
-              );
-            })}
-          </tr>
-        )}
-      />,
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+export function Table<T>(p: Props<T>) {
+  const narrow = useNarrow();
+  const rowHeight = narrow ? p.cardHeight ?? 148 : 38;
+  const { body, from, to } = useWindow(p.total, rowHeight);
+  const [at, setAt] = useState<string | null>(null);
+  const now = useRef<Cursor<T>>({ p, at, from, body });
+  now.current = { p, at, from, body };
+  const toggle = useToggle(now);
+  useRowKeys(now, setAt, toggle, rowHeight);
+  useEffect(() => p.onRange?.(from, to), [from, to]);
+  const width = p.columns.length + 1;
+  const row = (i: number) => {
+    const item = p.item(i);
+    if (!item) return <tr key={`#${i}`} class="coming" aria-rowindex={i + 2}><td colSpan={width}>…</td></tr>;
+    const id = p.id(item);
+    const on = p.selected?.has(id) ?? false;
+    const draw = () => (
+      <tr aria-rowindex={i + 2} aria-selected={p.onSelect ? on : undefined} class={at === id ? 'at' : ''} onFocusIn={() => setAt(id)}>
+        {p.onSelect && <Pick id={id} on={on} toggle={(range) => toggle(i, range)} />}
+        <Cells columns={p.columns} cells={p.cells(item)} />
+      </tr>
     );
-  }
-  const spacer = (n: number, key: string) => n > 0 && <tr key={key} class="spacer" aria-hidden="true"><td colSpan={p.columns.length + 1} style={{ height: `${n * rowHeight}px` }} /></tr>;
+    return <Row key={id} item={item} index={i} selected={on} at={at === id} draw={draw} />;
+  };
+  const spacer = (n: number, key: string) => n > 0 && <tr key={key} class="spacer" aria-hidden="true"><td colSpan={width} style={{ height: `${n * rowHeight}px` }} /></tr>;
   return (
     <table class={narrow ? 'cards' : 'grid'} aria-rowcount={p.total + 1} style={{ '--row': `${rowHeight}px` }}>
       <caption class="offscreen">{p.caption}</caption>
-      <thead>
-        <tr aria-rowindex={1}>
-          {p.onSelect && (
-            <td class="pick"/>
-          )}
-          {p.columns.map((c) => (
-            <th key={c.name} scope="col" class={c.cls} aria-sort={c.sort && p.sort === c.sort ? 'descending' : undefined}>
-              {c.sort && p.onSort ? (
-                <button type="button" class="sort" onClick={() => p.onSort!(c.sort!)}>
-                  {c.label}
-                  {p.sort === c.sort && <span aria-hidden="true"> ▾</span>}
-                </button>
-              ) : (
-                c.label
-              )}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody ref={w.body}>
-        {spacer(w.from, 'above')}
-        {rows}
-        {spacer(p.total - w.to, 'below')}
+      <Head p={p} />
+      <tbody ref={body}>
+        {spacer(from, 'above')}
+        {Array.from({ length: Math.max(0, to - from) }, (_, i) => row(from + i))}
+        {spacer(p.total - to, 'below')}
       </tbody>
     </table>
   );

@@ -20,8 +20,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"pushd/server/api"
 )
 
 // proxied is a server behind a proxy that real people use.
@@ -186,6 +184,3 @@ func (p *proxied) doctor(t *testing.T, base string, more ...string) (d diagnosis
 	require.NoError(t, json.Unmarshal(out, &d), "%s %s", out, talk.String())
 	return d, cmd.ProcessState.ExitCode()
 }
-
-// admin is a client of the server itself.
-func (p *proxied) admin() *api.Client { return &api.Client{Base: p.base, Token: p.token} }

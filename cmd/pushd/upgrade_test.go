@@ -175,8 +175,11 @@ func TestADirectoryOfANewerVersionIsRefusedInOneLine(t *testing.T) {
 	before, err := os.ReadFile(boltstore.File(dir))
 	require.NoError(t, err)
 	for _, line := range [][]string{
-		{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, {"compact", "--data-dir", dir}, {"verify", dir},
-		{"token", "ls", "--data-dir", dir}, {"doctor", "--listen", "127.0.0.1:0", "--data-dir", dir},
+		{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir},
+		{"compact", "--data-dir", dir},
+		{"verify", dir},
+		{"token", "ls", "--data-dir", dir},
+		{"doctor", "--listen", "127.0.0.1:0", "--data-dir", dir},
 	} {
 		out, talk, code := run(t, "pushd", line...)
 		require.Equal(t, 1, code, "%v: %s%s", line, out, talk)

@@ -3,6 +3,7 @@ package boltstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,15 +112,31 @@ func (in *intake) close() {
 func (s *Store) run() {
 	defer close(s.stopped)
 	for batch := s.in.take(); len(batch) > 0; batch = s.in.take() {
-		t, err := s.commit(batch)
-		for _, c := range batch {
-			c.err = err
-			close(c.done)
-		}
-		if err == nil {
-			s.announce(t)
-		}
+		s.serve(batch)
 	}
+}
+
+// serve commits a batch and answers. A call that cannot be applied, since what it
+// reads is damaged, is refused alone: somebody may repeat it for ever.
+func (s *Store) serve(batch []*call) {
+	t, err := s.commit(batch)
+	for err != nil && t != nil && t.unfit != nil && len(batch) > 1 {
+		unfit := t.unfit
+		unfit.answer(err)
+		batch = slices.DeleteFunc(batch, func(c *call) bool { return c == unfit })
+		t, err = s.commit(batch)
+	}
+	for _, c := range batch {
+		c.answer(err)
+	}
+	if err == nil {
+		s.announce(t)
+	}
+}
+
+func (c *call) answer(err error) {
+	c.err = err
+	close(c.done)
 }
 
 // commit applies a batch in one transaction. When it fails nothing of the batch
@@ -141,6 +158,7 @@ func (s *Store) commit(batch []*call) (*tx, error) {
 		t.r = c.rules
 		c.apply(t)
 		if t.err != nil {
+			t.unfit = c
 			break
 		}
 	}
@@ -148,7 +166,7 @@ func (s *Store) commit(batch []*call) (*tx, error) {
 	t.flush()
 	if t.err != nil {
 		_ = bt.Rollback() // the first error is the one to tell
-		return nil, s.failed(t, t.err)
+		return t, s.failed(t, t.err)
 	}
 	if !t.wrote {
 		if err := bt.Rollback(); err != nil { // nothing to keep
@@ -216,11 +234,12 @@ func (s *Store) Close() error {
 
 // tx is one batch being applied.
 type tx struct {
-	s   *Store
-	bt  *bolt.Tx
-	r   ackstore.Rules // of the call being applied
-	now time.Time
-	err error
+	s     *Store
+	bt    *bolt.Tx
+	r     ackstore.Rules // of the call being applied
+	now   time.Time
+	err   error
+	unfit *call // the one that could not be applied
 
 	wrote    bool
 	reading  bool                        // recovery: the memory is read, nothing is written

@@ -49,6 +49,7 @@ func (s *Store) SetCredit(ctx context.Context, r ackstore.Rules, reqs []ackstore
 func (s *Store) DropMachine(ctx context.Context, r ackstore.Rules, id string) error {
 	var refused error
 	err := s.submit(ctx, r, func(t *tx) {
+		refused = nil
 		m := t.s.machines[id]
 		if m == nil || !m.listed {
 			refused = ackstore.ErrUnknown

@@ -173,3 +173,37 @@ func TestAStepOfTheWallClockSendsByTheRulesInForce(t *testing.T) {
 	require.Len(t, got[0].Dispatches, 1)
 	require.Equal(t, timed.OrphanTimeout, got[0].Dispatches[0].AckBy.Sub(got[0].Dispatches[0].DispatchedAt))
 }
+
+// A record that cannot be read is refused to who asks for it, and to nobody who
+// happens to share the commit.
+func TestADamagedRecordStopsNobodyElse(t *testing.T) {
+	s, err := Open(Config{Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	pushMany(t, s, 10, 1)
+	require.NoError(t, s.submit(t.Context(), roomy, func(t *tx) { t.put(bucketActions, be(8), []byte("no row")) }))
+	begun, release := make(chan struct{}), make(chan struct{})
+	held := make(chan error, 1)
+	go func() { held <- s.submit(t.Context(), roomy, func(*tx) { close(begun); <-release }) }()
+	<-begun
+	asked, pushed := make(chan error, 2), make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			_, err := s.Get(t.Context(), roomy, "a000007")
+			asked <- err
+		}()
+		go func() {
+			_, err := s.Push(t.Context(), roomy, [][]ackstore.NewAction{{{ActionID: fmt.Sprint("b", i), MachineID: "m1", Type: "job"}}})
+			pushed <- err
+		}()
+	}
+	require.Eventually(t, func() bool { s.in.mu.Lock(); defer s.in.mu.Unlock(); return len(s.in.calls) == 4 }, time.Minute, time.Millisecond)
+	close(release)
+	require.NoError(t, <-held)
+	for range 2 {
+		require.ErrorIs(t, <-asked, ackstore.ErrUnavailable)
+		require.NoError(t, <-pushed)
+	}
+	_, err = s.Get(t.Context(), roomy, "b1")
+	require.NoError(t, err)
+}

@@ -39,10 +39,9 @@ func openShadowed(t testing.TB, dir string, now func() time.Time, l ackstore.Lis
 				err = s.compare()
 			}
 			for _, c := range batch {
-				c.err = err
-				close(c.done)
+				c.answer(err)
 			}
-			if made != nil {
+			if err == nil {
 				s.announce(made)
 			}
 		}

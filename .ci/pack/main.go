@@ -4,6 +4,7 @@
 //
 //	pack archive OUT.tar.gz|OUT.zip PREFIX NAME=FILE… NAME->TARGET…
 //	pack sbom BINARY NAME VERSION OUT.json
+//	pack msi SOURCE.wxs STAGE VERSION OUT.msi
 //	pack sums DIR
 //
 // The time is SOURCE_DATE_EPOCH.
@@ -49,6 +50,8 @@ func run(line []string) error {
 		return archive(line[1], line[2], line[3:], at)
 	case line[0] == "sbom" && len(line) == 5:
 		return sbom(line[1], line[2], line[3], line[4], at)
+	case line[0] == "msi" && len(line) == 5:
+		return msi(line[1], line[2], line[3], line[4], at)
 	case line[0] == "sums" && len(line) == 2:
 		return sums(line[1])
 	}

@@ -237,6 +237,7 @@ func (j judge) revive() Effect {
 	a.State, a.Orphan = ackstore.InFlight, 0
 	a.Record(j.now, "revived", delivered(a, j.d))
 	j.lives()
+	a.ActiveAt = j.now // as for what its agent comes back with: the silence before was ours
 	return Effect{Outcome: ackstore.Revived}
 }
 

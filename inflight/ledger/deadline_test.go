@@ -116,6 +116,30 @@ func TestADeliveryOfWhichNoByteWasWrittenIsNotCounted(t *testing.T) {
 	require.Equal(t, []any{ackstore.ByTimeout, 1, 0}, []any{a.Orphan, a.Deliveries, a.Resent()}, "the resend is owed again")
 }
 
+func TestAnUnwrittenDeliveryThatWasTakenForLostGoesBackAllTheSame(t *testing.T) {
+	a := sent(func(a *ackstore.Action) { a.Guarantee = ackstore.AtMostOnce })
+	ledger.Lose(a, ackstore.ByDisconnect, rules, false, after(1))
+	require.Equal(t, ackstore.InDoubt, a.State)
+	require.True(t, ledger.Unsend(a, 1, after(2)))
+	require.Equal(t, []any{ackstore.Queued, ackstore.Cause(0), 0}, []any{a.State, a.Orphan, a.Deliveries})
+
+	a = sent()
+	ledger.Lose(a, ackstore.ByDisconnect, rules, false, after(1))
+	require.True(t, ledger.Unsend(a, 1, after(2)))
+	require.Equal(t, []any{ackstore.Queued, ackstore.Cause(0), 0}, []any{a.State, a.Orphan, a.Deliveries}, "it was never lost")
+}
+
+func TestWhatIsRevivedHasItsInactivityTimeoutAgain(t *testing.T) {
+	a := sent()
+	hears(a, ackstore.SaysReceived, 1)
+	a.LostSince = after(2)
+	ledger.Lose(a, ackstore.ByDisconnect, rules, false, after(590))
+	require.Equal(t, ackstore.Revived, hears(a, ackstore.SaysReceived, 595))
+	a.LostSince = time.Time{} // its stream is back
+	at, due := ledger.Deadline(a, rules)
+	require.Equal(t, []any{after(1195), ledger.DueStall}, []any{at, due})
+}
+
 func TestJudge(t *testing.T) {
 	id := func(n uint64) *uint64 { return &n }
 	acked := func(a *ackstore.Action) { hears(a, ackstore.SaysReceived, 1) }

@@ -55,9 +55,12 @@ func orphanTimeout(a *ackstore.Action, f Flight, r ackstore.Rules) time.Duration
 }
 
 // Unsend takes back a delivery of which no byte was written: it is not counted,
-// and its number stays spent. It reports whether that delivery was still out.
+// and its number stays spent. It may have been taken for lost meanwhile, where
+// the stream it was to go out on hung; that loss was none. It reports whether
+// the delivery was still unanswered.
 func Unsend(a *ackstore.Action, delivery int, now time.Time) bool {
-	if a.State != ackstore.InFlight || a.Delivery != delivery || a.Acked {
+	out := a.State == ackstore.InFlight || a.State == ackstore.InDoubt || a.Orphan != 0
+	if !out || a.Delivery != delivery || a.Acked {
 		return false
 	}
 	a.Deliveries--

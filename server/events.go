@@ -37,7 +37,7 @@ func (c *call) events() error {
 	return nil
 }
 
-// closing says why a stream has ended.
+// endingOf says why a stream has ended.
 func endingOf(seat *stream.Seat, err error) string {
 	reason, _ := seat.Asked()
 	switch {

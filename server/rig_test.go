@@ -170,7 +170,9 @@ func (r *rig) call(method, path string, body any, headers ...string) answer {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
-	return answer{resp.StatusCode, resp.Header, raw}
+	a := answer{resp.StatusCode, resp.Header, raw}
+	r.keepsContract(r.request(method, path, body, headers...), a)
+	return a
 }
 
 func (r *rig) request(method, path string, body any, headers ...string) *http.Request {

@@ -94,7 +94,7 @@ type Retention struct {
 // Auth is about who may speak.
 type Auth struct {
 	Insecure       bool           `key:"auth.insecure" default:"false" doc:"true: no tokens needed even off loopback"`
-	MaxFailures    int            `key:"auth.max_failures" default:"20" min:"0" doc:"bad tokens of one address at once; beyond it they are answered 429, and valid ones as ever; 0 no limit"`
+	MaxFailures    int            `key:"auth.max_failures" default:"100" min:"0" doc:"bad tokens of one address at once; beyond it they are answered 429, and valid ones as ever; 0 no limit"`
 	FailureWindow  time.Duration  `key:"auth.failure_window" default:"1m" doc:"the time in which an address may present so many more"`
 	TrustedProxies []netip.Prefix `key:"auth.trusted_proxies" default:"" doc:"addresses or networks, comma-separated, whose X-Forwarded-For is believed"`
 }

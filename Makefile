@@ -15,7 +15,7 @@ BENCHCOUNT ?= 5
 CONFORMANCE ?= ../shared/conformance
 TOOLS := $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test vet lint lint-more fuzz bench bench-compare conformance dist dist-check web web-check screenshots clean test-needs
+.PHONY: help build run test vet lint lint-more vuln fuzz bench bench-compare conformance dist dist-check web web-check screenshots clean test-needs
 
 help: ## tell what there is
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,13 @@ lint-more: lint ## the same with gofumpt and staticcheck
 	@unformatted="$$(git ls-files -co --exclude-standard '*.go' | xargs -r $(TOOLS) gofumpt -l)"; \
 	[ -z "$$unformatted" ] || { echo "gofumpt would change:"; echo "$$unformatted"; exit 1; }
 	$(TOOLS) staticcheck $(PKGS)
+
+vuln: ## known vulnerabilities in what is called, where their database answers
+	@out="$$($(TOOLS) govulncheck $(PKGS) 2>&1)" && { echo "$$out"; exit 0; }; \
+	case "$$out" in \
+	*"fetching vulnerabilities"*) echo "the database does not answer; nothing was checked" ;; \
+	*) echo "$$out"; exit 1 ;; \
+	esac
 
 fuzz: ## run every fuzz target for FUZZTIME each
 	@for pkg in $$($(GO) list $(PKGS)); do \

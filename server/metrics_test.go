@@ -190,6 +190,11 @@ func TestDashboardAndAlertsNameWhatThereIs(t *testing.T) {
 			labels[m[1]] = true
 		}
 	}
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "metrics.md"))
+	require.NoError(t, err)
+	for _, name := range metricName.FindAllString(string(raw), -1) {
+		require.True(t, names[name] || names[name+"_count"], "%s is not exported (docs/metrics.md)", name)
+	}
 	expressions := append(dashboardExpressions(t), alertExpressions(t)...)
 	require.Greater(t, len(expressions), 20)
 	used := map[string]bool{}

@@ -159,7 +159,8 @@ func TestABrowserIsAnAgent(t *testing.T) {
 	defer stop()
 	ctx, closeTab := chromedp.NewContext(ctx)
 	defer closeTab()
-	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(d.base+"/healthz")))
+	// The dashboard is the one page here whose policy lets a script connect.
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(d.base+"/")))
 	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](startAgent, chromedp.EvalAwaitPromise))
 	require.NoError(t, err)
 	pushAwkward(t, d)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"pushd/docs"
 )
 
 // general are the statuses that openapi.yaml gives every route in its introduction.
@@ -24,12 +25,8 @@ var general = []string{"400", "401", "403", "405", "408", "421", "429", "500", "
 type contract struct{ doc map[string]any }
 
 var theContract = sync.OnceValues(func() (*contract, error) {
-	raw, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		return nil, err
-	}
 	c := &contract{}
-	return c, yaml.Unmarshal(raw, &c.doc)
+	return c, yaml.Unmarshal(docs.OpenAPI, &c.doc)
 })
 
 // keepsContract holds a request that was taken, and any answer, against

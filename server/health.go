@@ -2,14 +2,12 @@ package server
 
 import (
 	"context"
-	_ "embed"
 	"net/http"
 	"sync"
 	"time"
-)
 
-//go:embed openapi.yaml
-var openapi []byte
+	"pushd/docs"
+)
 
 // pulse remembers for a moment whether the store could write: whoever asks needs
 // no token, and must not be able to make the disk busy.
@@ -61,6 +59,6 @@ func (c *call) ready() error {
 
 // describe is GET /openapi.yaml.
 func (c *call) describe() error {
-	c.write(http.StatusOK, "application/yaml; charset=utf-8", openapi)
+	c.write(http.StatusOK, "application/yaml; charset=utf-8", docs.OpenAPI)
 	return nil
 }

@@ -63,6 +63,7 @@ const (
 	ageSpread   = 5 // a fifth to either side
 	graceToLow  = 5 // clients wait a fifth of disconnect_grace …
 	graceToHigh = 2 // … to a half
+	shutdownTo  = 2 // after a shutdown the span is twice as wide
 )
 
 // claimer is what a stream needs of a store.
@@ -273,7 +274,7 @@ func (g *Generator) giveBack(due []ackstore.Dispatch) {
 func (g *Generator) hello() error {
 	a := g.seat.Attached()
 	g.frame = AppendHello(g.frame[:0], Hello{
-		Retry: g.retry(), MachineID: g.seat.req.MachineID, StreamID: g.seat.StreamID(), Now: g.config.Now(),
+		Retry: g.retry(1), MachineID: g.seat.req.MachineID, StreamID: g.seat.StreamID(), Now: g.config.Now(),
 		Heartbeat: g.config.Heartbeat, Credit: a.Credit, OrphanTimeout: a.OrphanTimeout, InFlight: a.InFlight,
 	})
 	if _, err := g.send(); err != nil {
@@ -308,7 +309,11 @@ func (g *Generator) heartbeat() error {
 }
 
 func (g *Generator) bye(reason Reason, address string) error {
-	g.frame = AppendBye(g.frame[:0], Bye{Reason: reason, Retry: g.retry(), Address: address})
+	span := time.Duration(1)
+	if reason == ByeShutdown {
+		span = shutdownTo
+	}
+	g.frame = AppendBye(g.frame[:0], Bye{Reason: reason, Retry: g.retry(span), Address: address})
 	if _, err := g.send(); err != nil {
 		return err
 	}
@@ -331,11 +336,13 @@ func (g *Generator) flush() error {
 }
 
 // retry is what a client is told to wait: spread, so that a fleet does not
-// return in one instant, and short enough to be back within disconnect_grace.
-func (g *Generator) retry() time.Duration {
+// return in one instant, and short enough to be back within disconnect_grace. A
+// wider span is for a shutdown, when the whole fleet returns at once: no second
+// is to see a quarter of it.
+func (g *Generator) retry(span time.Duration) time.Duration {
 	high := min(g.config.DisconnectGrace/graceToHigh, longestWait)
 	low := high * graceToHigh / graceToLow
-	return max(between(g.config.Random, low, high), time.Millisecond)
+	return max(between(g.config.Random, low, low+span*(high-low)), time.Millisecond)
 }
 
 func (g *Generator) maxAge() time.Duration {

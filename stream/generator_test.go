@@ -284,13 +284,13 @@ func TestByeOfEachReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason stream.Reason
 		end    func(s *stage)
-		retry  bool
+		below  int // of retry_ms; 0: none is told
 		quiet  bool
 	}{
-		"shutdown": {stream.ByeShutdown, func(s *stage) { require.NoError(s, s.registry.CloseAll(s.Context(), stream.ByeShutdown)) }, true, true},
-		"revoked":  {stream.ByeRevoked, func(s *stage) { s.registry.CloseTokens(func(id string) bool { return id == "token-i1" }) }, false, false},
-		"recycle":  {stream.ByeRecycle, func(*stage) { time.Sleep(73 * time.Minute) }, true, false},
-		"replaced": {stream.ByeReplaced, func(s *stage) { s.open(streamReq("i1", "10.0.0.9:7")).close() }, false, false},
+		"shutdown": {stream.ByeShutdown, func(s *stage) { require.NoError(s, s.registry.CloseAll(s.Context(), stream.ByeShutdown)) }, 8000, true},
+		"revoked":  {stream.ByeRevoked, func(s *stage) { s.registry.CloseTokens(func(id string) bool { return id == "token-i1" }) }, 0, false},
+		"recycle":  {stream.ByeRecycle, func(*stage) { time.Sleep(73 * time.Minute) }, 5000, false},
+		"replaced": {stream.ByeReplaced, func(s *stage) { s.open(streamReq("i1", "10.0.0.9:7")).close() }, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -301,10 +301,10 @@ func TestByeOfEachReason(t *testing.T) {
 				synctest.Wait()
 				c.end(s)
 				b := l.bye(c.reason)
-				require.Equal(t, c.retry, b.RetryMS != nil)
-				if c.retry {
+				require.Equal(t, c.below > 0, b.RetryMS != nil)
+				if c.below > 0 {
 					require.GreaterOrEqual(t, *b.RetryMS, 2000)
-					require.Less(t, *b.RetryMS, 5000)
+					require.Less(t, *b.RetryMS, c.below)
 				}
 				require.Equal(t, c.reason == stream.ByeReplaced, b.Address == "10.0.0.9:7")
 				require.Equal(t, c.quiet, s.store.detached[0].Quiet)

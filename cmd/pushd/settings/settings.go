@@ -39,7 +39,7 @@ type Log struct {
 type Stream struct {
 	Heartbeat       time.Duration `key:"stream.heartbeat" default:"15s" doc:"how often a stream says hb"`
 	WriteTimeout    time.Duration `key:"stream.write_timeout" default:"5s" doc:"a reader that takes no byte for this long is disconnected"`
-	DisconnectGrace time.Duration `key:"stream.disconnect_grace" default:"10s" doc:"how long after a stream's end an unacknowledged delivery waits for its agent; retry and retry_ms are a fifth to a half of it, at most 5s"`
+	DisconnectGrace time.Duration `key:"stream.disconnect_grace" default:"10s" doc:"how long after a stream's end an unacknowledged delivery waits for its agent; retry and retry_ms are a fifth to a half of it, at most 5s, and after a shutdown a fifth to four fifths, at most 8s"`
 	ReconnectGrace  time.Duration `key:"stream.reconnect_grace" default:"60s" doc:"the same for a delivery that an ack has named, and after a server start"`
 	CancelGrace     time.Duration `key:"stream.cancel_grace" default:"30s" doc:"how long an agent that was told to stop may take to answer"`
 	SuspectAfter    time.Duration `key:"stream.suspect_after" default:"45s" doc:"an agent that has begun to beat and misses this long gets nothing new"`

@@ -18,11 +18,11 @@ var (
 )
 
 // startIn is start in a folder, with the settings file pushd.yaml that stands there.
-func startIn(t testing.TB, dir string) *daemon {
+func startIn(t testing.TB, dir string, more ...string) *daemon {
 	t.Helper()
 	d := &daemon{exited: make(chan struct{})}
-	d.cmd = exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", "pushd.yaml", "--listen", "127.0.0.1:0",
-		"--data-dir", "data", "--set", "log.format=json")
+	line := []string{"serve", "--config", "pushd.yaml", "--listen", "127.0.0.1:0", "--data-dir", "data", "--set", "log.format=json"}
+	d.cmd = exec.Command(filepath.Join(bin, "pushd"), append(line, more...)...)
 	d.log.address = make(chan string, 1)
 	d.cmd.Dir, d.cmd.Env = dir, clean(os.Environ())
 	d.cmd.Stderr, d.cmd.Stdout = &d.log, &d.log

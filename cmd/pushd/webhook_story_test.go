@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,8 +20,7 @@ import (
 )
 
 const storySettings = `
-policy: {backoff_base: 100ms, backoff_max: 10s}
-stream: {reconnect_grace: 1s}
+policy: {backoff_base: 100ms, backoff_max: 10s, breaker_threshold: 10}
 webhooks:
   routes:
   - id: gitea
@@ -31,22 +31,34 @@ webhooks:
     - machine_id: agent-1
       session_id: "{{ .body.repository.full_name }}-{{ .body.issue.number }}"
       type: build
-      payload: {title: "{{ .body.issue.title }}"}
+      payload: {prompt: "{{ .body.issue.title }}"}
   - id: deploy
     source: settled
-    when: {action.type: build, action.state: done, action.result.ok: true}
+    when: {action.type: build, action.state: done, action.result.text: built}
     actions:
-    - {machine_id: "{{ .action.machine_id }}", session_id: "{{ .action.session_id }}", type: deploy, payload: {built: {$from: action.result}}}
+    - {machine_id: "{{ .action.machine_id }}", session_id: "{{ .action.session_id }}", type: deploy, payload: {built: {$from: action.result.text}}}
 `
 
-// storyCLI is an agent's program whose service is missing twice.
+const storyAgent = `
+machine_id: agent-1
+handlers:
+  build: {kind: cli-agent, adapter: claude, command: [./claude], dir: .}
+  deploy: {kind: exec, command: [tee, shipped], dir: .}
+`
+
+// storyCLI is a CLI agent whose service is missing twice. Its third run says that it
+// is in work and does not end; the next one does.
 const storyCLI = `#!/bin/sh
+case "$*" in *--version*) echo 1.0; exit;; esac
+cat > prompt
 n=$(cat runs 2>/dev/null || echo 0); n=$((n+1)); echo $n > runs
-if [ $n -le 2 ]; then echo "API error: HTTP/1.1 429 Too Many Requests, Retry-After: 1" >&2; exit 75; fi
-echo '{"ok":true,"run":'$n'}'
+say() { echo '{"type":"result","subtype":"success","is_error":'$1',"result":"'"$2"'","session_id":"s-1"}'; }
+if [ $n -le 2 ]; then say true 'API Error: 429 Too Many Requests, Retry-After: 1'; exit 1; fi
+if [ $n = 3 ]; then echo begun > held; exec sleep 3600; fi
+say false built
 `
 
-// story is a server, an agent beside it, and what the agent runs.
+// story is a server, and beside it what works for it.
 type story struct {
 	t   *testing.T
 	dir string
@@ -84,80 +96,90 @@ func (s *story) gitea() api.Taken {
 	return out
 }
 
-// work takes the agent's next action, runs its program and answers for it.
-func (s *story) work() (got api.Record, outcome string) {
+// hear waits for what a program of the agent writes into a pipe.
+func (s *story) hear(name string) string {
 	s.t.Helper()
-	s.post("/next?machine_id=agent-1&wait_s=20", "{}", &got)
-	cli := exec.Command("./cli")
-	cli.Dir = s.dir
-	var out, talk bytes.Buffer
-	cli.Stdout, cli.Stderr = &out, &talk
-	err := cli.Run()
-	ack := fmt.Sprintf(`{"action_id":%q,"delivery":%d,"status":"done","result":%s}`, got.ActionID, got.Delivery, out.String())
-	if err != nil {
-		require.Contains(s.t, talk.String(), "429 Too Many Requests")
-		ack = fmt.Sprintf(`{"action_id":%q,"delivery":%d,"status":"failed","retry_after_s":1,"error":{"kind":"transient","code":"429"}}`, got.ActionID, got.Delivery)
+	text := make(chan string, 1) // nobody may be left to take it
+	go func() {
+		raw, _ := os.ReadFile(filepath.Join(s.dir, name)) // what is missing, the test misses
+		text <- string(raw)
+	}()
+	select {
+	case said := <-text:
+		return said
+	case <-time.After(patience):
+		require.FailNow(s.t, "nothing is written", "%s: %s", name, s.d.log.String())
+		return ""
 	}
-	var acked api.Acked
-	s.post("/acks", ack, &acked)
-	return got, acked.Outcome
 }
 
-// crash ends the server as a power cut would, and starts it again on what is left.
-func (s *story) crash() {
+// settled waits until an action is.
+func (s *story) settled(id string) api.Record {
 	s.t.Helper()
-	s.d.kill()
-	s.d = startIn(s.t, s.dir)
+	r, err := s.d.client().Action(s.t.Context(), id, patience)
+	require.NoError(s.t, err)
+	require.Equal(s.t, "done", r.State, "%+v\n%s", r.Timeline, s.d.log.String())
+	return r
 }
 
-// An issue in Gitea becomes work, whose service is missing twice; when it is done
-// the next stage begins; the server is killed on the way, twice.
+// told is an action's timeline, a word for each step.
+func told(r api.Record) (words []string) {
+	for _, e := range r.Timeline {
+		words = append(words, e.Event)
+	}
+	return words
+}
+
+// An issue in Gitea becomes work for the agent beside the server. Its service is
+// missing twice, then all of it is killed in the midst of the work and started
+// again; when the work is done the next stage begins.
 func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"pushd.yaml": storySettings, "secret": "pushd-test-secret\n", "cli": storyCLI} {
+	for name, text := range map[string]string{"pushd.yaml": storySettings, "agent.yaml": storyAgent, "secret": "pushd-test-secret\n", "claude": storyCLI} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
-	s := &story{t, dir, startIn(t, dir)}
+	if err := exec.Command("mkfifo", filepath.Join(dir, "held"), filepath.Join(dir, "shipped")).Run(); err != nil {
+		t.Skip("no mkfifo")
+	}
+	line := []string{"--listen", "127.0.0.1:" + freePort(t), "--agent", "agent.yaml"}
+	s := &story{t, dir, startIn(t, dir, line...)}
 	first := s.gitea()
 	require.False(t, first.Deduplicated)
-	id := first.Actions[0]
-	for range 2 {
-		got, outcome := s.work()
-		require.Equal(t, id, got.ActionID)
-		require.Equal(t, "retry", outcome)
-		require.JSONEq(t, `{"title":"say \"hi\", {{ .route.id }} & <b>é"}`, string(got.Payload))
-	}
-	s.crash()
+	s.hear("held") // the third run is in work
+	s.d.kill()
+	s.d = startIn(t, dir, line...)
 	again := s.gitea()
 	require.True(t, again.Deduplicated)
 	require.Equal(t, first.Actions, again.Actions)
-	got, outcome := s.work()
-	require.Equal(t, id, got.ActionID)
-	require.Equal(t, "settled", outcome)
-	s.crash() // the second stage may not have begun: its note is on disk
-	got, outcome = s.work()
-	require.Equal(t, "settled", outcome)
-	require.Equal(t, "deploy", got.Type)
-	require.Equal(t, "bob-demo-1", got.SessionID)
-	require.JSONEq(t, `{"built":{"ok":true,"run":3}}`, string(got.Payload))
 
-	record, err := s.d.client().Action(t.Context(), id, 0)
-	require.NoError(t, err)
-	require.Equal(t, 2, record.TransientAttempts)
-	var told []string
-	for _, e := range record.Timeline {
-		told = append(told, e.Event)
+	build := s.settled(first.Actions[0])
+	require.Equal(t, 3, build.TransientAttempts)
+	require.Equal(t, []string{
+		"pushed", "dispatched", "received", "failed", "dispatched", "received", "failed", // 429, twice
+		"dispatched", "received", "failed", // the crash, which the agent's journal tells
+		"dispatched", "received", "done",
+	}, told(build), "%+v", build.Timeline)
+	for _, i := range []int{3, 6} {
+		wait := build.Timeline[i+1].At.Sub(build.Timeline[i].At.Time)
+		require.GreaterOrEqual(t, wait, time.Second, "as Retry-After asked")
 	}
-	require.Equal(t, []string{"pushed", "dispatched", "failed", "dispatched", "failed", "dispatched", "done"}, told)
-	second, err := s.d.client().Action(t.Context(), got.ActionID, 0)
+	prompt, err := os.ReadFile(filepath.Join(dir, "prompt"))
 	require.NoError(t, err)
-	require.Equal(t, id, second.Labels["pushd.chain_of"])
-	require.Equal(t, "untrusted:webhook/gitea", second.Labels["pushd.origin"])
+	require.Equal(t, `say "hi", {{ .route.id }} & <b>é`, string(prompt))
+
+	require.JSONEq(t, `{"built":"built"}`, s.hear("shipped"))
 	links, err := s.d.client().Deliveries(t.Context(), "deploy", 10, "")
 	require.NoError(t, err)
 	require.Len(t, links.Items, 1)
-	require.Equal(t, []string{got.ActionID}, links.Items[0].Actions)
+	require.Len(t, links.Items[0].Actions, 1)
+	deploy := s.settled(links.Items[0].Actions[0])
+	require.Equal(t, "deploy", deploy.Type)
+	require.Equal(t, "bob-demo-1", deploy.SessionID)
+	require.JSONEq(t, `{"built":"built"}`, string(deploy.Result))
+	require.Equal(t, build.ActionID, deploy.Labels["pushd.chain_of"])
+	require.Equal(t, "untrusted:webhook/gitea", deploy.Labels["pushd.origin"])
+	require.Equal(t, []string{"pushed", "dispatched", "received", "done"}, told(deploy), "%+v", deploy.Timeline)
 }
 
 const alertSettings = `

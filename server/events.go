@@ -27,14 +27,20 @@ func (c *call) events() error {
 	if err != nil {
 		return err
 	}
-	defer seat.Leave()
 	stream.SetHeaders(c.w.Header())
-	err = stream.New(c.cfg.Stream, c.store, c.notifier, seat, c.w).Run(c.r.Context())
-	c.metrics.StreamClosed(endingOf(seat, err))
-	if err != nil {
-		c.cfg.Logger.Debug().Err(err).Str("machine", req.MachineID).Str("stream", seat.StreamID()).Msg("a stream ended")
+	if err := c.handOver(seat); !errors.Is(err, http.ErrNotSupported) {
+		return err
 	}
+	c.streamEnded(seat, c.source.Run(c.r.Context(), seat, c.w))
 	return nil
+}
+
+// streamEnded counts a stream's end, and says how it came where that is not plain.
+func (s *Server) streamEnded(seat *stream.Seat, err error) {
+	s.metrics.StreamClosed(endingOf(seat, err))
+	if err != nil {
+		s.cfg.Logger.Debug().Err(err).Str("machine", seat.MachineID()).Str("stream", seat.StreamID()).Msg("a stream ended")
+	}
 }
 
 // endingOf says why a stream has ended.
@@ -55,7 +61,8 @@ func endingOf(seat *stream.Seat, err error) string {
 func (c *call) attachment(via ackstore.Via) (ackstore.AttachReq, error) {
 	q := c.query
 	req := ackstore.AttachReq{
-		MachineID: q.machine(), InstanceID: q.id("instance_id"), Via: via, Address: c.addressOf(c.r),
+		// Copies, for a seat outlives its request: else they hold on to the whole of its line.
+		MachineID: strings.Clone(q.machine()), InstanceID: strings.Clone(q.id("instance_id")), Via: via, Address: c.addressOf(c.r),
 		LastEventID:   lastEventID(c.r.Header.Get("Last-Event-ID")),
 		MaxInFlight:   q.whole("max_in_flight", 0, maxCredit, 1),
 		OrphanTimeout: q.seconds("orphan_timeout_s", 0),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"pushd/stream"
 )
 
 // visit is what the log line of a request tells. No path, query, payload or token
@@ -15,6 +17,7 @@ import (
 type visit struct {
 	id, route, machine string
 	err                error // that made a 5xx
+	handedOver         bool  // its answer goes on without its handler, and is logged when it ends
 }
 
 type visitKey struct{}
@@ -46,7 +49,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	defer func() {
 		s.recovered(recover(), m, r, v)
-		s.logVisit(r, v, m, time.Since(began))
+		if !v.handedOver {
+			s.logVisit(r, v, m, time.Since(began))
+		}
 	}()
 	s.echo.ServeHTTP(m, r)
 }
@@ -70,12 +75,19 @@ func (s *Server) recovered(what any, m *meter, r *http.Request, v *visit) {
 		panic(what)
 	}
 	v.err = fmt.Errorf("server: panic: %v", what)
-	s.cfg.Logger.Error().Str("request", v.id).Str("route", v.route).
-		Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+	s.logPanic(v, what, debug.Stack())
 	if m.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
 	s.writeProblem(m, r, refuse(broken, "the request could not be served; the log says why"))
+}
+
+func (s *Server) logPanic(v *visit, what any, stack []byte) {
+	if worker, is := what.(*stream.PanicError); is {
+		what, stack = worker.Value, worker.Stack
+	}
+	s.cfg.Logger.Error().Str("request", v.id).Str("route", v.route).
+		Str("panic", fmt.Sprint(what)).Bytes("stack", stack).Msg("a handler panicked")
 }
 
 func (s *Server) logVisit(r *http.Request, v *visit, m *meter, took time.Duration) {

@@ -46,11 +46,12 @@ type options struct {
 	store  func(server.Store) server.Store // between the server and the real one
 	deps   func(*server.Deps, *boltstore.Store)
 
-	inbox   func(server.Inbox) server.Inbox
-	changed func([]ackstore.Change) // hears too
-	beside  func(*server.Server)    // begins what runs beside the server
-	rules   func() ackstore.Rules
-	tokens  map[string][]string // name to scopes; made before the start
+	inbox    func(server.Inbox) server.Inbox
+	listener func(net.Listener) net.Listener
+	changed  func([]ackstore.Change) // hears too
+	beside   func(*server.Server)    // begins what runs beside the server
+	rules    func() ackstore.Rules
+	tokens   map[string][]string // name to scopes; made before the start
 }
 
 // rig is a server on the real store, on a port of its own.
@@ -97,6 +98,9 @@ func start(t *testing.T, o options) *rig {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	r.addr = l.Addr().String()
+	if o.listener != nil {
+		l = o.listener(l)
+	}
 	config := server.Config{
 		Rules: o.rules, Stream: stream.Config{Heartbeat: time.Second, Log: log}, Open: true, Logger: log, Version: "test",
 		Defaults: server.Defaults{MaxResends: 2, MaxAttempts: 2, TransientMaxAttempts: 5},

@@ -100,6 +100,7 @@ type Server struct {
 	store    Store
 	registry *stream.Registry
 	notifier *stream.Notifier
+	source   *stream.Source
 	hub      *Hub
 	watchdog func() api.Watchdog
 	metrics  *metrics.Metrics
@@ -139,6 +140,7 @@ func New(c Config, d Deps) *Server {
 	if s.hub == nil {
 		s.hub = NewHub()
 	}
+	s.source = stream.NewSource(s.cfg.Stream, s.store, s.notifier)
 	s.boot = bootID(c.Rand)
 	s.keys = newKeyring(c.Now, s.tokensEnded)
 	s.sessions = newSessions(c.Now, c.Rand)
@@ -190,8 +192,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		s.drain(hs)
 		<-served
 	case err = <-served:
+		s.drain(hs)
 	}
-	s.beginDrain()
 	cut()
 	_ = hs.Close()
 	if !s.requests.await(time.Second) { // their connections are closed

@@ -20,12 +20,12 @@ func (r *Registry) Admit(ctx context.Context, rules ackstore.Rules, req ackstore
 		req.StreamID = fmt.Sprintf("%016x%016x", r.random(), r.random())
 	}
 	s := newSeat(ctx, r, rules, req, tokenID)
-	older, err := r.place(s)
+	older, against, err := r.place(s)
 	if err != nil {
 		return nil, err
 	}
-	if s.against != "" {
-		r.log.Warn().Str("machine_id", req.MachineID).Str("holder", s.against).Str("newcomer", req.Address).Msg("machine is contested")
+	if against != "" {
+		r.log.Warn().Str("machine_id", req.MachineID).Str("holder", against).Str("newcomer", req.Address).Msg("machine is contested")
 	}
 	if err := r.follow(ctx, s, older); err != nil {
 		s.Leave()
@@ -35,53 +35,64 @@ func (r *Registry) Admit(ctx context.Context, rules ackstore.Rules, req ackstore
 }
 
 // place makes s a holder of its machine, or refuses it, and tells those it
-// replaces to go. It returns all who must have left before s is attached.
-func (r *Registry) place(s *Seat) ([]*Seat, error) {
+// replaces to go. It returns all who must have left before s is attached, and
+// the holder's address where s came by a contest.
+func (r *Registry) place(s *Seat) (older []*Seat, against string, err error) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
-		return nil, r.refuse(ErrDraining, 2*time.Second, 5*time.Second)
+		return nil, "", r.refuse(ErrDraining, 2*time.Second, 5*time.Second)
 	}
 	id := s.req.MachineID
 	m := r.machines[id]
 	if m == nil {
-		m = &machine{turn: make(chan struct{}, 1)}
+		m = &machine{}
 	}
 	r.retire(m, (*Seat).over)
 	if len(m.live) == 0 && r.max > 0 && r.counts.Machines >= r.max {
-		return nil, r.refuse(ErrFull, 5*time.Second, 15*time.Second)
+		return nil, "", r.refuse(ErrFull, 5*time.Second, 15*time.Second)
 	}
 	if len(m.live) > 0 && !s.joins(m.live[0]) {
-		if err := r.takeOver(s, m, now); err != nil {
-			return nil, err
+		if against, err = r.takeOver(s, m, now); err != nil {
+			return nil, "", err
 		}
 	}
 	s.at, r.machines[id] = m, m
+	s.rules = r.common(s.rules)
 	m.live = append(m.live, s)
 	if len(m.live) == 1 {
 		r.counts.Machines++
 	}
 	r.count(s, 1)
 	r.counts.Admitted++
-	return slices.Clone(m.leaving), nil
+	return slices.Clone(m.leaving), against, nil
+}
+
+// common is rules, or the same that others have already: thousands of seats need
+// no copy each.
+func (r *Registry) common(rules *ackstore.Rules) *ackstore.Rules {
+	if r.rules == nil || *r.rules != *rules {
+		r.rules = rules
+	}
+	return r.rules
 }
 
 // takeOver sends the holders of m away in favour of s, unless it is one contest
-// too many.
-func (r *Registry) takeOver(s *Seat, m *machine, now time.Time) error {
+// too many. It returns whom the contest was against, if it is one.
+func (r *Registry) takeOver(s *Seat, m *machine, now time.Time) (against string, err error) {
 	id := s.req.MachineID
 	if slices.ContainsFunc(m.live, func(h *Seat) bool { return !s.comesBack(h) }) {
 		if wait := r.contests.wait(id, now); wait > 0 {
-			return r.refuse(ErrContested, wait, wait)
+			return "", r.refuse(ErrContested, wait, wait)
 		}
-		hosts := []string{s.host}
+		hosts := []string{hostOf(s.req.Address)}
 		for _, h := range m.live {
-			hosts = slices.Insert(hosts, 0, h.host)
+			hosts = slices.Insert(hosts, 0, hostOf(h.req.Address))
 		}
 		r.contests.record(id, now, hosts...)
 		r.counts.Contests++
-		s.against = m.live[0].req.Address
+		against = m.live[0].req.Address
 	}
 	r.counts.Takeovers++
 	for _, h := range m.live {
@@ -91,7 +102,7 @@ func (r *Registry) takeOver(s *Seat, m *machine, now time.Time) error {
 		h.ask(ByeReplaced, s.req.Address)
 	}
 	r.retire(m, func(*Seat) bool { return true })
-	return nil
+	return against, nil
 }
 
 // joins tells whether s polls beside h, which polls too.
@@ -101,7 +112,7 @@ func (s *Seat) joins(h *Seat) bool {
 
 // comesBack tells whether s is the agent that h belongs to.
 func (s *Seat) comesBack(h *Seat) bool {
-	return s.req.InstanceID == h.req.InstanceID && (s.req.InstanceID != "" || s.host == h.host)
+	return s.req.InstanceID == h.req.InstanceID && (s.req.InstanceID != "" || hostOf(s.req.Address) == hostOf(h.req.Address))
 }
 
 func (r *Registry) refuse(reason error, from, to time.Duration) error {
@@ -112,11 +123,11 @@ func (r *Registry) refuse(reason error, from, to time.Duration) error {
 // outlast waits until those before s have left; one that hangs is cut off. One
 // that hangs even then hangs in the store, and is fenced by what follows.
 func (r *Registry) outlast(ctx context.Context, s *Seat, older []*Seat) {
-	if len(older) == 0 || awaitAll(older, r.wait, s.closing, ctx.Done()) || s.unwanted() {
+	if len(older) == 0 || awaitAll(older, r.wait, s.Closing(), ctx.Done()) || s.unwanted() {
 		return
 	}
 	r.cut(older)
-	if !awaitAll(older, cutWait, s.closing, ctx.Done()) && !s.unwanted() {
+	if !awaitAll(older, cutWait, s.Closing(), ctx.Done()) && !s.unwanted() {
 		r.log.Warn().Str("machine_id", s.req.MachineID).Msg("replaced stream has not ended; it will be fenced")
 	}
 }
@@ -129,10 +140,8 @@ func (s *Seat) unwanted() bool {
 
 func (r *Registry) cut(seats []*Seat) {
 	for _, s := range seats {
-		select {
-		case <-s.ended:
+		if s.hasEnded() {
 			continue
-		default:
 		}
 		r.mu.Lock()
 		r.counts.Cuts++
@@ -145,12 +154,9 @@ func (r *Registry) cut(seats []*Seat) {
 // come meanwhile. Newcomers take turns: else the older could be attached last,
 // and fence the newer.
 func (r *Registry) follow(ctx context.Context, s *Seat, older []*Seat) error {
-	select {
-	case s.at.turn <- struct{}{}:
-		defer func() { <-s.at.turn }()
+	if r.takeTurn(ctx, s) {
+		defer r.endTurn(s)
 		r.outlast(ctx, s, older)
-	case <-s.closing:
-	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -161,11 +167,41 @@ func (r *Registry) follow(ctx context.Context, s *Seat, older []*Seat) error {
 	return r.attach(ctx, s)
 }
 
+// takeTurn waits until nobody else of s's machine is being attached; false: s has
+// become unwanted meanwhile.
+func (r *Registry) takeTurn(ctx context.Context, s *Seat) bool {
+	for {
+		r.mu.Lock()
+		first := s.at.attaching
+		if first == nil {
+			s.at.attaching = s
+		}
+		r.mu.Unlock()
+		if first == nil {
+			return true
+		}
+		select {
+		case <-first.signals.wait(&first.signals.attached):
+		case <-s.Closing():
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (r *Registry) endTurn(s *Seat) {
+	r.mu.Lock()
+	s.at.attaching = nil
+	r.mu.Unlock()
+	s.signals.give(&s.signals.attached)
+}
+
 func (r *Registry) attach(ctx context.Context, s *Seat) error {
 	// Not the request's context: if it ended now we would not learn the lease.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
-	got, err := r.store.Attach(call, s.rules, []ackstore.AttachReq{s.req})
+	got, err := r.store.Attach(call, *s.rules, []ackstore.AttachReq{s.req})
 	if err != nil {
 		return err
 	}

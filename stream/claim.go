@@ -12,7 +12,7 @@ import (
 func claimNow(ctx context.Context, store claimer, s *Seat, most int) (ackstore.Claimed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
-	got, err := store.Claim(ctx, s.rules, []ackstore.ClaimReq{{Lease: s.attached.Lease, Max: most}})
+	got, err := store.Claim(ctx, *s.rules, []ackstore.ClaimReq{{Lease: s.attached.Lease, Max: most}})
 	if err != nil {
 		return ackstore.Claimed{}, err
 	}

@@ -12,6 +12,8 @@
 //   - Nothing is lost between a commit and a waiting stream: it subscribes to the
 //     [Notifier] before it claims, and a wake-up carries no payload.
 //   - A reader that stalls holds up nobody but itself, and is disconnected.
+//   - A stream at rest costs a few kilobytes: over HTTP/1.1 one goroutine that
+//     reads, and neither buffers nor anything of its request.
 //   - A frame is valid for every reader of event streams, whatever an action
 //     holds: decode(encode(x)) is x for all that [Event.AppendTo] accepts.
 //
@@ -22,8 +24,8 @@
 //
 // # Use
 //
-// One [Notifier] and one [Registry] per process; the store's Listener calls
-// Notifier.Wake. A handler of GET /events then is
+// One [Notifier], one [Registry] and one [Source] per process; the store's
+// Listener calls Notifier.Wake. A handler of GET /events then is
 //
 //	seat, err := s.registry.Admit(r.Context(), rules, ackstore.AttachReq{
 //		MachineID: machine, InstanceID: instance, Address: r.RemoteAddr,
@@ -34,10 +36,12 @@
 //		// 503, ErrRevoked 401, each with RetryAfter; anything else is the store's.
 //		return err
 //	}
-//	defer seat.Leave() // in case Run is not reached; Run leaves by itself
 //	stream.SetHeaders(w.Header())
-//	err = stream.New(s.streamConfig(), s.store, s.notifier, seat, w).Run(r.Context())
-//	// The answer has begun: err can only be logged.
+//	err = s.source.Take(seat, w, r, func(e stream.Ending) { … })
+//	if errors.Is(err, http.ErrNotSupported) {
+//		err = s.source.Run(r.Context(), seat, w)
+//	}
+//	// The answer has begun: err can only be logged. The seat is left.
 //
 // where w is the writer of net/http itself, not a wrapper that cannot set a
 // write deadline (under echo: c.Response().Writer). A handler of /next is

@@ -344,11 +344,14 @@ func TestMaxAgeOfZeroIsNever(t *testing.T) {
 }
 
 // Whoever wants the seat does not wait for a backlog: what is not written yet
-// goes back.
+// goes back. Small frames go out many at a time.
 func TestAGoodbyeGoesBeforeTheRestOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.store.put("m1", "a1", "a2", "a3")
+		for i := range s.store.due["m1"] {
+			s.store.due["m1"][i].Payload = []byte(`"` + strings.Repeat("x", 16<<10) + `"`)
+		}
 		l := s.openUnread(streamReq("i1", "10.0.0.1:1"))
 		skipHello(t, l)
 		synctest.Wait() // it waits for us to take a1
@@ -366,7 +369,7 @@ func TestAWriterWithoutDeadlinesIsRefused(t *testing.T) {
 		seat, err := s.registry.Admit(t.Context(), ackstore.Rules{}, streamReq("i1", "10.0.0.1:1"), "")
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
-		require.ErrorContains(t, stream.New(s.config, s.store, s.store.notifier, seat, w).Run(t.Context()), "deadline")
+		require.ErrorContains(t, stream.NewSource(s.config, s.store, s.store.notifier).Run(t.Context(), seat, w), "deadline")
 		require.Empty(t, w.Body.String())
 		require.Len(t, s.store.detached, 1)
 	})

@@ -23,10 +23,30 @@ import (
 // These few run over real sockets and in real time: the seams to net/http, and a
 // client that is not ours.
 
-// serve answers /events and /next the way package server does.
-func serve(t *testing.T) (s *stage, base string) {
+// house is a stage behind net/http.
+type house struct {
+	*stage
+	base  string
+	ended chan stream.Ending // of streams that were taken
+}
+
+// serve answers /events and /next the way package server does, but that streams
+// stay with net/http unless they are to be taken.
+func serve(t *testing.T, take bool) (s *house) {
 	t.Helper()
-	s = newStage(t)
+	h, srv := newHouse(t, take)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(func() { srv.Close() })
+	h.base = "http://" + ln.Addr().String()
+	return h
+}
+
+func newHouse(t *testing.T, take bool) (*house, *http.Server) {
+	t.Helper()
+	s := newStage(t)
+	h := &house{stage: s, ended: make(chan stream.Ending, 100)}
 	s.config.WriteTimeout = 300 * time.Millisecond
 	refused := func(w http.ResponseWriter, err error) {
 		w.WriteHeader(map[bool]int{true: http.StatusConflict, false: http.StatusInternalServerError}[errors.As(err, new(*stream.RefusedError))])
@@ -41,9 +61,15 @@ func serve(t *testing.T) (s *stage, base string) {
 			refused(w, err)
 			return
 		}
-		defer seat.Leave()
 		stream.SetHeaders(w.Header())
-		_ = stream.New(s.config, s.store, s.store.notifier, seat, w).Run(r.Context())
+		source := stream.NewSource(s.config, s.store, s.store.notifier)
+		if take {
+			err := source.Take(seat, w, r, func(e stream.Ending) { h.ended <- e })
+			if !errors.Is(err, http.ErrNotSupported) {
+				return
+			}
+		}
+		_ = source.Run(r.Context(), seat, w)
 	})
 	mux.HandleFunc("/next", func(w http.ResponseWriter, r *http.Request) {
 		seat, err := s.registry.Admit(r.Context(), ackstore.Rules{}, req(r, ackstore.ViaPoll), "")
@@ -65,17 +91,18 @@ func serve(t *testing.T) (s *stage, base string) {
 		}
 		return ctx
 	}}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() { _ = srv.Serve(ln) }()
-	t.Cleanup(func() { srv.Close() })
-	return s, "http://" + ln.Addr().String()
+	return h, srv
 }
 
 func TestAStrangersClientReadsOurStream(t *testing.T) {
-	s, base := serve(t)
+	for _, take := range []bool{false, true} {
+		t.Run(fmt.Sprint("taken ", take), func(t *testing.T) { aStrangerReads(t, serve(t, take)) })
+	}
+}
+
+func aStrangerReads(t *testing.T, s *house) {
 	s.store.put("m1", "a1", "a2")
-	c := sse.NewClient(base+"/events?machine_id=m1", sse.ClientMaxBufferSize(4<<20))
+	c := sse.NewClient(s.base+"/events?machine_id=m1", sse.ClientMaxBufferSize(4<<20))
 	c.ReconnectStrategy = &backoff.StopBackOff{}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -94,11 +121,11 @@ func TestAStrangersClientReadsOurStream(t *testing.T) {
 }
 
 func TestAConnectionServesOnAfterAStreamAndAPoll(t *testing.T) {
-	s, base := serve(t)
+	s := serve(t, false)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for range 2 {
-		resp, err := client.Get(base + "/events?machine_id=m1")
+		resp, err := client.Get(s.base + "/events?machine_id=m1")
 		require.NoError(t, err)
 		d := stream.NewDecoder(resp.Body)
 		hello, err := d.Next()
@@ -114,7 +141,7 @@ func TestAConnectionServesOnAfterAStreamAndAPoll(t *testing.T) {
 
 		// Longer than the write timeout: a deadline that stayed would break this.
 		time.AfterFunc(2*s.config.WriteTimeout, func() { s.store.put("m1", "a1") })
-		resp, err = client.Post(base+"/next?machine_id=m1", "", nil)
+		resp, err = client.Post(s.base+"/next?machine_id=m1", "", nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
@@ -123,48 +150,61 @@ func TestAConnectionServesOnAfterAStreamAndAPoll(t *testing.T) {
 }
 
 func TestASocketThatIsNotReadIsFreedByWriteTimeoutAndByANewcomer(t *testing.T) {
-	for name, free := range map[string]func(s *stage, base string){
-		"write timeout": func(*stage, string) {},
-		"a newcomer": func(s *stage, base string) {
-			resp, err := http.Get(base + "/events?machine_id=m1")
+	for name, free := range map[string]func(s *house){
+		"write timeout": func(*house) {},
+		"a newcomer": func(s *house) {
+			resp, err := http.Get(s.base + "/events?machine_id=m1")
 			require.NoError(s, err)
 			s.Cleanup(func() { resp.Body.Close() })
 			_, err = stream.NewDecoder(resp.Body).Next()
 			require.NoError(s, err)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, base := serve(t)
-			if name == "a newcomer" {
-				s.config.WriteTimeout = time.Hour
-			}
-			u, err := url.Parse(base)
-			require.NoError(t, err)
-			c, err := net.Dial("tcp", u.Host)
-			require.NoError(t, err)
-			defer c.Close()
-			ids := make([]string, 24)
-			for i := range ids {
-				ids[i] = fmt.Sprint("a", i)
-			}
-			s.store.put("m1", ids...)
-			for i := range s.store.due["m1"] {
-				s.store.due["m1"][i].Payload = []byte(`"` + strings.Repeat("x", 900_000) + `"`)
-			}
-			claimed, detached := make(chan struct{}), make(chan struct{})
-			once := sync.OnceFunc(func() { close(claimed) })
-			s.store.onClaim = func(bool) { once() }
-			s.store.onDetach = func() { close(detached) }
-			_, err = fmt.Fprintf(c, "GET /events?machine_id=m1 HTTP/1.1\r\nHost: x\r\n\r\n")
-			require.NoError(t, err)
-			<-claimed
-			free(s, base)
-			select {
-			case <-detached:
-			case <-time.After(20 * time.Second):
-				t.Fatal("the stream still hangs")
-			}
-			require.NotEmpty(t, s.store.lastDetach(t).Unwritten, "what was not begun goes back")
-		})
+		for _, take := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", taken ", take), func(t *testing.T) {
+				s := serve(t, take)
+				if name == "a newcomer" {
+					s.config.WriteTimeout = time.Hour
+				}
+				isFreed(s, free)
+			})
+		}
 	}
+}
+
+func isFreed(s *house, free func(*house)) {
+	c := s.dial()
+	ids := make([]string, 24)
+	for i := range ids {
+		ids[i] = fmt.Sprint("a", i)
+	}
+	s.store.put("m1", ids...)
+	for i := range s.store.due["m1"] {
+		s.store.due["m1"][i].Payload = []byte(`"` + strings.Repeat("x", 900_000) + `"`)
+	}
+	claimed, detached := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(claimed) })
+	s.store.onClaim = func(bool) { once() }
+	s.store.onDetach = func() { close(detached) }
+	_, err := fmt.Fprintf(c, "GET /events?machine_id=m1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(s, err)
+	<-claimed
+	free(s)
+	select {
+	case <-detached:
+	case <-time.After(20 * time.Second):
+		s.Fatal("the stream still hangs")
+	}
+	require.NotEmpty(s, s.store.lastDetach(s.T).Unwritten, "what was not begun goes back")
+}
+
+// dial is a client's end of a connection.
+func (s *house) dial() *net.TCPConn {
+	s.Helper()
+	u, err := url.Parse(s.base)
+	require.NoError(s, err)
+	c, err := net.Dial("tcp", u.Host)
+	require.NoError(s, err)
+	s.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
 }

@@ -17,6 +17,7 @@ import (
 func Poll(ctx context.Context, seat *Seat, store claimer, n *Notifier, wait time.Duration) (ackstore.Dispatch, bool, error) {
 	wake, stop := n.Subscribe(seat.req.MachineID) // before the claim: no commit lies between
 	defer stop()
+	closing := seat.Closing()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for last := wait <= 0; ; {
@@ -30,7 +31,7 @@ func Poll(ctx context.Context, seat *Seat, store claimer, n *Notifier, wait time
 		select {
 		case <-ctx.Done():
 			return ackstore.Dispatch{}, false, nil
-		case <-seat.closing:
+		case <-closing:
 			return ackstore.Dispatch{}, false, nil
 		case <-timer.C:
 			select {
@@ -62,9 +63,9 @@ func pollOnce(ctx context.Context, seat *Seat, store claimer) (ackstore.Dispatch
 // Answer writes a dispatch as the 200 of a poll, headers and all, within
 // timeout per write. When no byte of it could be written the seat gives it back.
 func Answer(w http.ResponseWriter, seat *Seat, d ackstore.Dispatch, timeout time.Duration) error {
-	socket := newSocket(w, timeout)
+	socket := &socket{out: newAnswer(w), timeout: timeout}
 	defer socket.release()
-	seat.bind(socket.cut)
+	seat.bind(socket)
 	body := AppendEnvelope(nil, d, true)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -54,13 +54,14 @@ type Registry struct {
 	replaced recall
 	draining bool
 	counts   RegistryCounts
+	rules    *ackstore.Rules // of the newest seat
 }
 
 // machine is who holds one: a stream, or polls of one instance.
 type machine struct {
-	live    []*Seat
-	leaving []*Seat       // replaced, or with their client gone; not detached yet
-	turn    chan struct{} // held by who attaches: epochs follow the order of arrival
+	live      []*Seat
+	leaving   []*Seat // replaced, or with their client gone; not detached yet
+	attaching *Seat   // whose turn it is to be attached: epochs follow the order of arrival
 }
 
 // NewRegistry returns an empty Registry.
@@ -109,7 +110,7 @@ func (r *Registry) count(s *Seat, by int) {
 // remove takes s out. From here on it is no longer contested, but its successor
 // still waits until the store has what it gives back.
 func (r *Registry) remove(s *Seat) {
-	defer close(s.ended)
+	defer s.signals.give(&s.signals.ended)
 	r.mu.Lock()
 	r.retire(s.at, func(h *Seat) bool { return h == s })
 	r.mu.Unlock()
@@ -128,7 +129,7 @@ func (r *Registry) remove(s *Seat) {
 func (r *Registry) detach(s *Seat) {
 	req := []ackstore.DetachReq{s.detachReq()}
 	for pause := detachPause; ; pause = min(2*pause, maxDetachPause) {
-		err := r.detachOnce(s.rules, req)
+		err := r.detachOnce(*s.rules, req)
 		if err == nil {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pushd/ackstore"
@@ -28,32 +29,35 @@ const (
 type Seat struct {
 	registry *Registry
 	at       *machine
-	rules    ackstore.Rules
+	rules    *ackstore.Rules // shared
 	req      ackstore.AttachReq
-	host     string // of req.Address
 	tokenID  string
-	gone     <-chan struct{} // closed when the client is
-	against  string          // the holder's address, where it came by a contest
+	gone     <-chan struct{} // closed when the client is; nil: left alone tells. The holder sets it, under registry.mu
+	left     atomic.Bool     // the client has
 
 	attached ackstore.Attached // set before Admit returns, under registry.mu
 	seated   bool              // attached holds; likewise
 
-	closing chan struct{} // closed when the holder shall go
-	ended   chan struct{} // closed when it has left
+	signals signals
 	leave   sync.Once
 
 	mu        sync.Mutex
 	reason    Reason
 	by        string
-	cutter    func()
+	holder    holder
 	off       bool // cut was called
 	unwritten []ackstore.Ref
 }
 
+// holder is who writes for a seat. Neither call may block.
+type holder interface {
+	cut()  // makes its writes fail
+	poke() // has it see that it is asked to go
+}
+
 func newSeat(ctx context.Context, r *Registry, rules ackstore.Rules, req ackstore.AttachReq, tokenID string) *Seat {
 	return &Seat{
-		registry: r, rules: rules, req: req, host: hostOf(req.Address), tokenID: tokenID,
-		gone: ctx.Done(), closing: make(chan struct{}), ended: make(chan struct{}),
+		registry: r, rules: &rules, req: req, tokenID: tokenID, gone: ctx.Done(),
 	}
 }
 
@@ -65,6 +69,9 @@ func hostOf(address string) string {
 	return address
 }
 
+// MachineID is whose seat it is.
+func (s *Seat) MachineID() string { return s.req.MachineID }
+
 // StreamID names this stream or poll.
 func (s *Seat) StreamID() string { return s.req.StreamID }
 
@@ -72,7 +79,10 @@ func (s *Seat) StreamID() string { return s.req.StreamID }
 func (s *Seat) Attached() ackstore.Attached { return s.attached }
 
 // Closing is closed when the holder is asked to go; Asked then tells why.
-func (s *Seat) Closing() <-chan struct{} { return s.closing }
+func (s *Seat) Closing() <-chan struct{} { return s.signals.wait(&s.signals.asked) }
+
+// hasEnded tells whether the holder has left.
+func (s *Seat) hasEnded() bool { return s.signals.has(&s.signals.ended) }
 
 // Asked is why the holder shall go, and the newcomer's address if it is
 // replaced. Both are empty while it may stay.
@@ -85,10 +95,14 @@ func (s *Seat) Asked() (reason Reason, address string) {
 // ask tells the holder to go; the first reason stands.
 func (s *Seat) ask(reason Reason, address string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reason == "" {
+	first, h := s.reason == "", s.holder
+	if first {
 		s.reason, s.by = reason, address
-		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.signals.give(&s.signals.asked)
+	if first && h != nil {
+		h.poke()
 	}
 }
 
@@ -99,14 +113,14 @@ func (s *Seat) Return(d ackstore.Dispatch) {
 	s.unwritten = append(s.unwritten, ackstore.Ref{ActionID: d.ActionID, Delivery: d.Delivery})
 }
 
-// bind says how to make the holder's writes fail. A cut that came before holds.
-func (s *Seat) bind(cutter func()) {
+// bind says who writes. A cut that came before holds.
+func (s *Seat) bind(h holder) {
 	s.mu.Lock()
 	off := s.off
-	s.cutter = cutter
+	s.holder = h
 	s.mu.Unlock()
 	if off {
-		cutter()
+		h.cut()
 	}
 }
 
@@ -114,11 +128,19 @@ func (s *Seat) bind(cutter func()) {
 func (s *Seat) cut() {
 	s.mu.Lock()
 	s.off = true
-	cutter := s.cutter
+	h := s.holder
 	s.mu.Unlock()
-	if cutter != nil {
-		cutter()
+	if h != nil {
+		h.cut()
 	}
+}
+
+// outlive parts the seat from the request that it was admitted for: from now on
+// only its holder knows whether the client has gone.
+func (s *Seat) outlive() {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	s.gone = nil
 }
 
 // Leave detaches from the store, giving back what was returned, and frees the
@@ -128,7 +150,11 @@ func (s *Seat) cut() {
 func (s *Seat) Leave() { s.leave.Do(func() { s.registry.remove(s) }) }
 
 // over tells whether the holder's client has gone, though it may not have left.
+// It is asked by the holder, or under registry.mu.
 func (s *Seat) over() bool {
+	if s.left.Load() {
+		return true
+	}
 	select {
 	case <-s.gone:
 		return true
@@ -149,8 +175,11 @@ func awaitAll(seats []*Seat, d time.Duration, closing, done <-chan struct{}) boo
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for _, s := range seats {
+		if s.hasEnded() {
+			continue
+		}
 		select {
-		case <-s.ended:
+		case <-s.signals.wait(&s.signals.ended):
 		case <-timer.C:
 			return false
 		case <-closing:

@@ -111,14 +111,18 @@ func (f *fakeStore) claim(req ackstore.ClaimReq) (ackstore.Claimed, error) {
 	return got, nil
 }
 
+func dispatchOf(machineID, id string, eventID uint64) ackstore.Dispatch {
+	return ackstore.Dispatch{
+		ActionID: id, MachineID: machineID, Type: "t", Payload: []byte(`{"x":1}`), Delivery: 1, EventID: eventID, DispatchedAt: time.Now(),
+	}
+}
+
 // put commits actions for a machine.
 func (f *fakeStore) put(machineID string, ids ...string) {
 	f.mu.Lock()
 	for _, id := range ids {
 		f.eventID++
-		f.due[machineID] = append(f.due[machineID], ackstore.Dispatch{
-			ActionID: id, MachineID: machineID, Type: "t", Payload: []byte(`{"x":1}`), Delivery: 1, EventID: f.eventID, DispatchedAt: time.Now(),
-		})
+		f.due[machineID] = append(f.due[machineID], dispatchOf(machineID, id, f.eventID))
 	}
 	f.mu.Unlock()
 	f.notifier.Wake(machineID)
@@ -252,7 +256,7 @@ func (s *stage) openUnread(req ackstore.AttachReq) *live {
 	l := &live{stage: s, seat: seat, wire: w, client: client, hangUp: hangUp, events: make(chan got, 100_000), done: make(chan error, 1)}
 	go func() {
 		defer w.Close()
-		l.done <- stream.New(s.config, s.store, s.store.notifier, seat, w).Run(ctx)
+		l.done <- stream.NewSource(s.config, s.store, s.store.notifier).Run(ctx, seat, w)
 	}()
 	return l
 }

@@ -74,7 +74,7 @@ func TestAStreamThatIsCutOffBeforeItRunsDoesNotHangInItsHello(t *testing.T) {
 		fresh := s.open(streamReq("i1", "10.0.0.2:2"))
 		w, _ := newWire()
 		start := time.Now()
-		require.Error(t, stream.New(s.config, s.store, s.store.notifier, old, w).Run(t.Context()))
+		require.Error(t, stream.NewSource(s.config, s.store, s.store.notifier).Run(t.Context(), old, w))
 		require.Zero(t, time.Since(start))
 		fresh.close()
 	})
@@ -169,7 +169,7 @@ func TestAClientThatGoesWhileItIsAttachedIsDetached(t *testing.T) {
 		seat, err := s.registry.Admit(ctx, ackstore.Rules{}, streamReq("i1", "10.0.0.1:1"), "")
 		require.NoError(t, err, "its lease must be known")
 		w, _ := newWire()
-		require.Error(t, stream.New(s.config, s.store, s.store.notifier, seat, w).Run(ctx))
+		require.Error(t, stream.NewSource(s.config, s.store, s.store.notifier).Run(ctx, seat, w))
 		require.Len(t, s.store.detached, len(s.store.attached))
 	})
 }

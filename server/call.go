@@ -23,6 +23,7 @@ type call struct {
 	who   *caller
 	query *query
 	visit *visit
+	table *hookTable // see routing
 }
 
 // answer writes v as JSON. It is rendered before the first byte leaves, so that

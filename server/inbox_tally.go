@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,6 +23,22 @@ type hookTally struct {
 
 func newHookTally(secrets int) *hookTally {
 	return &hookTally{fates: map[ackstore.Fate]int{}, signedAt: make([]time.Time, secrets)}
+}
+
+// rekeyed is a tally that goes on from t with other secrets: known tells where
+// each of them stood before, or -1.
+func (t *hookTally) rekeyed(known []int) *hookTally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := newHookTally(len(known))
+	n.fates, n.repeats, n.refused = maps.Clone(t.fates), t.repeats, t.refused
+	n.lastWhy, n.lastAt = t.lastWhy, t.lastAt
+	for i, at := range known {
+		if at >= 0 {
+			n.signedAt[i] = t.signedAt[at]
+		}
+	}
+	return n
 }
 
 // count notes a delivery's fate.

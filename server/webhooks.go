@@ -33,26 +33,9 @@ const (
 	labelParent   = "pushd.chain_of"
 )
 
-// hooks are the routes of a server and what was seen on them.
-type hooks struct {
-	Webhooks
-	tallies map[string]*hookTally
-}
-
-func newHooks(w Webhooks) *hooks {
-	h := &hooks{Webhooks: w, tallies: map[string]*hookTally{}}
-	if h.Set == nil {
-		h.Set = &webhook.Set{}
-	}
-	for _, rt := range h.Set.Routes {
-		h.tallies[rt.ID] = newHookTally(rt.Secrets())
-	}
-	return h
-}
-
 // webhook is POST /webhooks/ROUTE.
 func (c *call) webhook() error {
-	rt := c.hooks.Set.Find(c.echo.Param("route"))
+	rt := c.routing().Find(c.echo.Param("route"))
 	if rt == nil || rt.Chain() {
 		return noSuch("webhook route", c.echo.Param("route"))
 	}
@@ -69,7 +52,7 @@ func (c *call) webhook() error {
 		return nameBody(err, rt)
 	}
 	opened, err := rt.Open(c.r.Header, body, c.cfg.Now())
-	seen := c.hooks.tallies[rt.ID]
+	seen := c.routing().tallies[rt.ID]
 	if err != nil && opened == nil {
 		seen.refuse(err, c.cfg.Now())
 		return ofWebhook(err)
@@ -84,17 +67,17 @@ func (c *call) webhook() error {
 	if err != nil {
 		return c.unreadable(ctx, rt, opened, err)
 	}
-	return c.answerTaken(c.take(ctx, taking{route: rt, opened: opened}))
+	return c.answerTaken(c.take(ctx, taking{table: c.routing(), route: rt, opened: opened}))
 }
 
 // unreadable records that a signed body cannot be read; its sender is told.
 func (c *call) unreadable(ctx context.Context, rt *webhook.Route, o *webhook.Opened, why error) error {
-	in := receiptOf(rt, o, c.hooks.Set.KeepBody)
+	in := receiptOf(rt, o, c.routing().KeepBody)
 	in.Delivery.Fate, in.Delivery.Detail = ackstore.FateFailed, textOf(why)
-	if _, err := c.receive(ctx, in); err != nil {
+	if _, err := c.receive(ctx, c.routing(), in); err != nil {
 		return err
 	}
-	c.hooks.tallies[rt.ID].count(ackstore.FateFailed, false)
+	c.routing().tallies[rt.ID].count(ackstore.FateFailed, false)
 	return ofWebhook(why)
 }
 
@@ -150,6 +133,7 @@ func (c *call) answerTaken(got ackstore.Received, err error) error {
 
 // taking is a delivery on its way to actions.
 type taking struct {
+	table  *hookTable // that it began under
 	route  *webhook.Route
 	opened *webhook.Opened
 	labels map[string]string // beside those of the route
@@ -170,14 +154,14 @@ func (s *Server) take(ctx context.Context, t taking) (ackstore.Received, error) 
 			return ackstore.Received{Delivery: first, Duplicate: true}, nil
 		}
 	}
-	got, err := s.receive(ctx, in)
+	got, err := s.receive(ctx, t.table, in)
 	if errors.Is(err, ackstore.ErrClosed) {
 		in.Actions, in.Delivery.Fate, in.Delivery.Detail = nil, ackstore.FateClosed, judge(err).detail
-		got, err = s.receive(ctx, in)
+		got, err = s.receive(ctx, t.table, in)
 	}
 	s.countReceived(t.route, got, err)
 	if err == nil {
-		s.hooks.tallies[t.route.ID].count(got.Delivery.Fate, got.Duplicate)
+		t.table.tallies[t.route.ID].count(got.Delivery.Fate, got.Duplicate)
 	}
 	return got, err
 }
@@ -198,8 +182,8 @@ func (s *Server) countReceived(rt *webhook.Route, got ackstore.Received, err err
 	}
 }
 
-func (s *Server) receive(ctx context.Context, in ackstore.Receipt) (ackstore.Received, error) {
-	got, err := s.hooks.Inbox.Receive(ctx, s.rules(), s.hooks.Set.Keep, []ackstore.Receipt{in})
+func (s *Server) receive(ctx context.Context, table *hookTable, in ackstore.Receipt) (ackstore.Received, error) {
+	got, err := s.hooks.Inbox.Receive(ctx, s.rules(), table.Keep, []ackstore.Receipt{in})
 	if err != nil {
 		return ackstore.Received{}, err
 	}
@@ -208,7 +192,7 @@ func (s *Server) receive(ctx context.Context, in ackstore.Receipt) (ackstore.Rec
 
 // receiptFor works out what becomes of a delivery.
 func (s *Server) receiptFor(t taking) (ackstore.Receipt, error) {
-	in := receiptOf(t.route, t.opened, s.hooks.Set.KeepBody)
+	in := receiptOf(t.route, t.opened, t.table.KeepBody)
 	in.End, in.Delivery.ReplayOf = t.end, t.again
 	switch {
 	case t.again != 0:

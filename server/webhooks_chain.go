@@ -66,6 +66,8 @@ func FollowingOf(set *webhook.Set) []ackstore.Following {
 // RunChains goes on from the ends that the store has noted, until ctx ends. The
 // note of an end is on disk with the end, and goes in the transaction of what
 // follows it: nothing that follows is lost or done twice, whoever is killed when.
+// It also takes other routes, between two rounds: the note of a rule that it does
+// not know yet would be dropped.
 func (s *Server) RunChains(ctx context.Context) error {
 	if s.hooks.Inbox == nil {
 		<-ctx.Done()
@@ -77,17 +79,21 @@ func (s *Server) RunChains(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	rung := bell.rung
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-bell.rung:
+		case <-rung:
 		case <-timer.C:
+		case a := <-s.hooks.adopting:
+			a.done <- s.adoptRoutes(ctx, a.set)
 		}
+		rung = bell.rung
 		timer.Reset(s.followAll(ctx))
-		if len(s.hooks.Set.Chains()) == 0 { // what was left by rules that are no more is gone
-			<-ctx.Done()
-			return nil
+		if len(s.hooks.now().Chains()) == 0 { // what was left by rules that are no more is gone
+			rung = nil
+			timer.Stop()
 		}
 	}
 }
@@ -140,7 +146,7 @@ func (s *Server) follow(ctx context.Context, ends []ackstore.End) (left int, err
 	if len(receipts) == 0 {
 		return 0, nil
 	}
-	got, err := s.hooks.Inbox.Receive(ctx, s.rules(), s.hooks.Set.Keep, receipts)
+	got, err := s.hooks.Inbox.Receive(ctx, s.rules(), s.hooks.now().Keep, receipts)
 	if err != nil {
 		return len(receipts), err
 	}
@@ -154,7 +160,8 @@ func (s *Server) follow(ctx context.Context, ends []ackstore.End) (left int, err
 
 // followed looks at what became of one link. The error is one that passes.
 func (s *Server) followed(ctx context.Context, in *ackstore.Receipt, got *ackstore.Received) error {
-	tally := s.hooks.tallies[in.Delivery.Route]
+	table := s.hooks.now()
+	tally := table.tallies[in.Delivery.Route]
 	switch {
 	case got.Answered:
 		return nil
@@ -163,7 +170,7 @@ func (s *Server) followed(ctx context.Context, in *ackstore.Receipt, got *acksto
 		return nil
 	case errors.Is(got.Err, ackstore.ErrClosed):
 		in.Actions, in.Delivery.Fate, in.Delivery.Detail = nil, ackstore.FateClosed, judge(got.Err).detail
-		_, err := s.receive(ctx, *in)
+		_, err := s.receive(ctx, table, *in)
 		return err
 	}
 	return got.Err
@@ -171,7 +178,8 @@ func (s *Server) followed(ctx context.Context, in *ackstore.Receipt, got *acksto
 
 // receiptOfEnd works out what follows from an end; nil where nothing does.
 func (s *Server) receiptOfEnd(ctx context.Context, e *ackstore.End) (*ackstore.Receipt, error) {
-	rt := s.hooks.Set.Find(e.Rule)
+	table := s.hooks.now()
+	rt := table.Find(e.Rule)
 	if rt == nil || !rt.Chain() {
 		return nil, nil // the rule is no more
 	}
@@ -187,7 +195,7 @@ func (s *Server) receiptOfEnd(ctx context.Context, e *ackstore.End) (*ackstore.R
 	if err != nil || !rt.Matches(opened.Message) {
 		return nil, nil //nolint:nilerr // a record of ours that cannot be read leads nowhere
 	}
-	t := taking{route: rt, opened: opened, end: e.Serial, labels: linkOf(&record)}
+	t := taking{table: table, route: rt, opened: opened, end: e.Serial, labels: linkOf(&record)}
 	depth, _ := strconv.Atoi(record.Labels[labelDepth]) // none is 0
 	if depth >= maxChain {
 		t.fate = ackstore.FateLooped

@@ -39,12 +39,12 @@ func (c *call) listWebhooks() error {
 		return err
 	}
 	page := api.List[api.Webhook]{Items: []api.Webhook{}}
-	for _, rt := range c.hooks.Set.Routes {
+	for _, rt := range c.routing().Routes {
 		w := api.Webhook{Route: rt.ID, Source: rt.Source, OnDuplicate: string(rt.OnDuplicate)}
 		if !rt.Chain() {
 			w.Path = "/webhooks/" + rt.ID
 		}
-		c.hooks.tallies[rt.ID].fill(&w)
+		c.routing().tallies[rt.ID].fill(&w)
 		page.Items = append(page.Items, w)
 	}
 	return c.answer(http.StatusOK, page)
@@ -55,7 +55,7 @@ func (c *call) pathRoute(p power) (*webhook.Route, error) {
 	if err := c.unlimited(p); err != nil {
 		return nil, err
 	}
-	rt := c.hooks.Set.Find(c.echo.Param("route"))
+	rt := c.routing().Find(c.echo.Param("route"))
 	if rt == nil {
 		return nil, noSuch("webhook route", c.echo.Param("route"))
 	}
@@ -131,7 +131,7 @@ func (c *call) replayDelivery() error {
 		return ofWebhook(err)
 	}
 	opened.ID = d.ID
-	got, err := c.take(context.WithoutCancel(c.r.Context()), taking{route: rt, opened: opened, again: d.Serial})
+	got, err := c.take(context.WithoutCancel(c.r.Context()), taking{table: c.routing(), route: rt, opened: opened, again: d.Serial})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (c *call) testWebhook() error {
 	}
 	out := api.Trial{Matched: rt.Matches(opened.Message), Event: opened.Event, Key: opened.Key, Actions: []json.RawMessage{}}
 	if out.Matched {
-		if _, err = c.actionsOf(taking{route: rt, opened: opened}); err == nil {
+		if _, err = c.actionsOf(taking{table: c.routing(), route: rt, opened: opened}); err == nil {
 			out.Actions, err = rt.Render(opened.Message)
 		}
 		if err != nil {

@@ -3,7 +3,10 @@
 package main_test
 
 import (
+	"bufio"
+	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,10 +74,6 @@ func TestSIGHUPTakesWhatItCanAndSaysWhatItCannot(t *testing.T) {
 		return err == nil && strings.Contains(d.log.String(), `"level":"debug"`)
 	}, patience, 5*time.Millisecond, "the level is another: %s", d.log.String())
 
-	// The sections for the world outside are wired at the start.
-	write("log.format: json\nlimits.max_queued_per_machine: 2\nalerts:\n  every: 2m\n")
-	d.hangUp(t, `"setting":"alerts"`)
-
 	// A mistake changes nothing.
 	write("limits.max_queued_per_machine: many\n")
 	d.hangUp(t, "were not reloaded")
@@ -82,6 +81,120 @@ func TestSIGHUPTakesWhatItCanAndSaysWhatItCannot(t *testing.T) {
 	write("log.format: json\n")
 	d.hangUp(t, "settings were read again")
 	require.NoError(t, push("a4", `"longer than ten"`), "the defaults are back")
+}
+
+// routes is a settings file with one route of a secret, and what stands under it.
+func routes(id, secret, rest string) string {
+	return "log.format: json\nwebhooks:\n  routes:\n  - {id: " + id + ", source: token, secrets: ['file:" + secret +
+		"'], actions: [{machine_id: m1, type: job}]}\n" + rest
+}
+
+// deliver answers the status of a delivery with a token.
+func (d *daemon) deliver(t *testing.T, route, token string) int {
+	t.Helper()
+	req, err := http.NewRequest("POST", d.base+"/webhooks/"+route, strings.NewReader("{}"))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+func TestSIGHUPTakesRoutesAndRules(t *testing.T) {
+	t.Parallel()
+	const first, second = "the-first-secret-of-them", "the-second-secret-of-all"
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "pushd.yaml"), filepath.Join(dir, "secret")
+	write := func(path, body string) { require.NoError(t, os.WriteFile(path, []byte(body), 0o600)) }
+	write(secret, first)
+	write(file, "log.format: json\n")
+	d := startByFile(t, file)
+	require.Equal(t, 404, d.deliver(t, "ci", first))
+
+	// A route that is new, with a rule for what follows.
+	write(file, routes("ci", secret, "  - {id: next, source: settled, when: {action.type: job, action.state: done}, actions: [{machine_id: m2, type: after}]}\n"))
+	d.hangUp(t, "settings were read again")
+	require.Contains(t, d.log.String(), `"setting":"webhooks"`)
+	require.Equal(t, 202, d.deliver(t, "ci", first))
+	s := &story{t: t, d: d}
+	var got api.Record
+	var acked api.Acked
+	s.post("/next?machine_id=m1&wait_s=20", "{}", &got)
+	s.post("/acks", fmt.Sprintf(`{"action_id":%q,"status":"done"}`, got.ActionID), &acked)
+	s.post("/next?machine_id=m2&wait_s=20", "{}", &got)
+	require.Equal(t, "after", got.Type)
+
+	// Another secret, in a file that the settings only name.
+	write(secret, second)
+	require.Equal(t, 202, d.deliver(t, "ci", first), "nobody has asked for the new one yet")
+	d.hangUp(t, "these routes have other secrets now")
+	require.Equal(t, 401, d.deliver(t, "ci", first))
+	require.Equal(t, 202, d.deliver(t, "ci", second))
+	require.NotContains(t, d.log.String(), second)
+	page, err := d.client().Webhooks(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "ci", page.Items[0].Route)
+	require.Equal(t, 3, page.Items[0].Counts["queued"], "what came before counts on")
+
+	// A mistake in a route, or an alert, changes nothing, not even what is well.
+	for _, broken := range []string{
+		strings.Replace(routes("other", secret, "limits.max_queued_per_machine: 1\n"), "source: token", "source: tokn", 1),
+		routes("other", secret, "limits.max_queued_per_machine: 1\nalerts: {receivers: [{id: x, kind: pigeon}]}\n"),
+	} {
+		write(file, broken)
+		d.hangUp(t, "were not reloaded")
+		require.Equal(t, 404, d.deliver(t, "other", second))
+		require.Equal(t, 202, d.deliver(t, "ci", second), "the queue's limit is the old one too")
+	}
+
+	// A delivery under way ends by the route that is removed meanwhile.
+	host := strings.TrimPrefix(d.base, "http://")
+	conn, err := net.Dial("tcp", host)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST /webhooks/ci HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\nAuthorization: Bearer %s\r\n\r\n", host, second)
+	require.NoError(t, err)
+	answers := bufio.NewReader(conn)
+	line, err := answers.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "100 Continue", "it reads the body: it has begun")
+	write(file, "log.format: json\n")
+	d.hangUp(t, "settings were read again")
+	require.Equal(t, 404, d.deliver(t, "ci", second))
+	_, err = answers.ReadString('\n')
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("{}"))
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 202, resp.StatusCode)
+}
+
+func TestSIGHUPTakesAlerts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, told := filepath.Join(dir, "pushd.yaml"), filepath.Join(dir, "told")
+	write := func(body string) { require.NoError(t, os.WriteFile(file, []byte(body), 0o600)) }
+	write("log.format: json\n")
+	d := startByFile(t, file)
+	write("log.format: json\nalerts: {gather: 20ms, every: 20ms, receivers: [{id: local, kind: command, command: [sh, -c, 'cat > " + told + ".part && mv " + told + ".part " + told + "']}]}\n")
+	d.hangUp(t, "settings were read again")
+	require.Contains(t, d.log.String(), `"setting":"alerts"`)
+	one := 1
+	_, err := d.client().Push(t.Context(), api.Push{ActionID: "a1", MachineID: "m1", Type: "job", MaxAttempts: &one})
+	require.NoError(t, err)
+	s := &story{t: t, d: d}
+	var got api.Record
+	var acked api.Acked
+	s.post("/next?machine_id=m1&wait_s=20", "{}", &got)
+	s.post("/acks", `{"action_id":"a1","status":"failed","error":{"kind":"permanent"}}`, &acked)
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(told)
+		return err == nil && strings.Contains(string(raw), "a1 on m1 failed")
+	}, patience, 5*time.Millisecond)
 }
 
 // systemd is told when we are there, that we live, and when we go.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,21 +31,14 @@ type Deps struct {
 
 // Bureau hears of changes and tells its receivers. Its zero value is none; see New.
 type Bureau struct {
-	cfg    Config
-	deps   Deps
-	store  Source
-	client *http.Client
-	heard  chan []ackstore.Change
-	missed atomic.Uint64
-	desks  []*desk
-}
-
-// desk is one receiver's: what it is to be told, and a bell for its courier.
-type desk struct {
-	receiver *Receiver
-	mu       sync.Mutex
-	ledger   *ledger
-	more     chan struct{} // capacity one: a letter was posted
+	deps     Deps
+	store    Source
+	client   *http.Client
+	heard    chan []ackstore.Change
+	missed   atomic.Uint64
+	office   atomic.Pointer[office]
+	adopting chan adoption // to the goroutine that listens
+	couriers sync.WaitGroup
 }
 
 // New returns a bureau that does nothing yet.
@@ -54,19 +46,15 @@ func New(c Config, d Deps) *Bureau {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	b := &Bureau{cfg: c, deps: d, client: newClient(), heard: make(chan []ackstore.Change, 256)}
-	for i := range c.Receivers {
-		b.desks = append(b.desks, &desk{
-			receiver: &c.Receivers[i], ledger: newLedger(c.Gather, c.Every), more: make(chan struct{}, 1),
-		})
-	}
+	b := &Bureau{deps: d, client: newClient(), heard: make(chan []ackstore.Change, 256), adopting: make(chan adoption)}
+	b.office.Store(newOffice(c, &office{}))
 	return b
 }
 
 // Changed takes what the store says has happened. It never blocks: what the bureau
 // is too slow for is counted, and told as such.
 func (b *Bureau) Changed(changes []ackstore.Change) {
-	if len(b.desks) == 0 {
+	if len(b.office.Load().desks) == 0 {
 		return
 	}
 	var told []ackstore.Change // the caller may use its slice again
@@ -89,17 +77,10 @@ func (b *Bureau) Changed(changes []ackstore.Change) {
 func (b *Bureau) Run(ctx context.Context, store Source) error {
 	b.store = store
 	b.forgetStrangers(ctx)
-	if len(b.desks) == 0 {
-		<-ctx.Done()
-		return nil
-	}
-	var couriers sync.WaitGroup
-	for _, d := range b.desks {
-		couriers.Go(func() { b.courier(ctx, d) })
-	}
-	couriers.Go(func() { b.look(ctx) })
+	b.employ(ctx)
+	b.couriers.Go(func() { b.look(ctx) })
 	b.listen(ctx)
-	couriers.Wait()
+	b.couriers.Wait()
 	return nil
 }
 
@@ -110,7 +91,7 @@ func (b *Bureau) forgetStrangers(ctx context.Context) {
 		return // the next start tries again
 	}
 	for _, id := range to {
-		if slices.ContainsFunc(b.desks, func(d *desk) bool { return d.receiver.ID == id }) {
+		if b.office.Load().desk(id) != nil {
 			continue
 		}
 		letters, err := b.store.Letters(ctx, id, keptMost)
@@ -140,6 +121,9 @@ func (b *Bureau) listen(ctx context.Context) {
 			}
 		case <-tick.C:
 			b.postDue(ctx)
+		case a := <-b.adopting:
+			b.move(ctx, a)
+			tick.Reset(b.pulse())
 		case <-ctx.Done():
 			return
 		}
@@ -148,15 +132,16 @@ func (b *Bureau) listen(ctx context.Context) {
 
 // pulse is how often it is looked at what is due.
 func (b *Bureau) pulse() time.Duration {
-	return min(max(min(b.cfg.Gather, b.cfg.Every)/4, 10*time.Millisecond), time.Second)
+	c := &b.office.Load().cfg
+	return min(max(min(c.Gather, c.Every)/4, 10*time.Millisecond), time.Second)
 }
 
 // add enters an event at each desk that wants it. What has passed was another
 // kind before, so everybody's ledger is asked.
 func (b *Bureau) add(e Event) {
 	now := b.deps.Now()
-	for _, d := range b.desks {
-		if !e.Passed && !d.receiver.wants(e.Kind) {
+	for _, d := range b.office.Load().desks {
+		if !e.Passed && !d.receiver.Load().wants(e.Kind) {
 			continue
 		}
 		d.mu.Lock()
@@ -170,7 +155,7 @@ func (b *Bureau) postDue(ctx context.Context) {
 	if n := b.missed.Swap(0); n > 0 {
 		b.deps.Logger.Warn().Uint64("changes", n).Msg("too much happened at once to tell of all of it")
 	}
-	for _, d := range b.desks {
+	for _, d := range b.office.Load().desks {
 		d.mu.Lock()
 		m := d.ledger.due(b.deps.Now())
 		d.mu.Unlock()
@@ -185,13 +170,13 @@ func (b *Bureau) post(ctx context.Context, d *desk, m *Message) {
 	if err != nil {
 		return // of our own words
 	}
-	l := ackstore.Letter{To: d.receiver.ID, ID: "msg_" + uuid.NewString(), Body: body}
+	l := ackstore.Letter{To: d.id, ID: "msg_" + uuid.NewString(), Body: body}
 	// Where the store cannot write, that itself is the news: it is told at once
 	// and without the outbox.
 	posting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := b.store.Post(posting, []ackstore.Letter{l}); err != nil {
-		go b.tellDirectly(context.WithoutCancel(ctx), d.receiver, l)
+		go b.tellDirectly(context.WithoutCancel(ctx), d.receiver.Load(), l)
 		return
 	}
 	select {
@@ -222,13 +207,17 @@ func (b *Bureau) courier(ctx context.Context, d *desk) {
 		case <-ctx.Done():
 			return
 		case <-d.more:
+		case <-d.renewed:
 		case <-timer.C:
 		}
 		next, gone := b.round(ctx, d)
 		if gone {
-			b.deps.Logger.Warn().Str("receiver", d.receiver.ID).Msg("the receiver wants no more alerts (410); it gets none until the next start")
-			<-ctx.Done()
-			return
+			b.deps.Logger.Warn().Str("receiver", d.id).Msg("the receiver wants no more alerts (410); it gets none until the next start or reload")
+			select {
+			case <-ctx.Done():
+				return
+			case <-d.renewed:
+			}
 		}
 		timer.Reset(next)
 	}
@@ -237,7 +226,7 @@ func (b *Bureau) courier(ctx context.Context, d *desk) {
 // round tries the letters that are due, and says when the next one is.
 func (b *Bureau) round(ctx context.Context, d *desk) (next time.Duration, gone bool) {
 	const idle = time.Minute
-	letters, err := b.store.Letters(ctx, d.receiver.ID, 100)
+	letters, err := b.store.Letters(ctx, d.id, 100)
 	if err != nil {
 		return idle, false
 	}
@@ -248,7 +237,7 @@ func (b *Bureau) round(ctx context.Context, d *desk) (next time.Duration, gone b
 			next = min(next, wait)
 			continue
 		}
-		tried, wait := b.try(ctx, d.receiver, l)
+		tried, wait := b.try(ctx, d.receiver.Load(), l)
 		if ctx.Err() != nil {
 			return idle, false
 		}

@@ -189,6 +189,43 @@ func TestAReceiverThatIsGoneIsLeftAlone(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
+// Another configuration is taken between two messages: what a receiver was to be
+// told it is told, at its new address; who goes is told no more; who is new is.
+func TestAnotherConfigurationLosesNothing(t *testing.T) {
+	before, after := receiver(t, 503), receiver(t)
+	s := openStore(t)
+	b, _ := run(t, &alert.Config{Gather: time.Second, Every: time.Second, OfflineAfter: time.Hour}, s)
+	ops := func(r *told) string { return "  - {id: ops, kind: slack, url: '" + r.URL + "'}\n" }
+	require.NoError(t, b.Adopt(t.Context(), *load(t, ops(before)+"  - {id: former, kind: slack, url: '"+before.URL+"/former', events: [store]}\n")))
+	b.Changed([]ackstore.Change{gaveUp})
+	before.next(t) // and refuses: the letter waits five seconds
+	other := gaveUp
+	other.ActionID = "a2"
+	b.Changed([]ackstore.Change{other})
+	require.NoError(t, s.Post(t.Context(), []ackstore.Letter{{To: "former", ID: "x", Body: []byte(`{}`)}}))
+	require.NoError(t, b.Adopt(t.Context(), *load(t, ops(after)+"  - {id: new, kind: slack, url: '"+after.URL+"/new'}\n")))
+	texts := ""
+	for strings.Count(texts, "a1 on m1") == 0 || strings.Count(texts, "a2 on m1") == 0 {
+		req, body := after.next(t)
+		require.Equal(t, "/", req.URL.Path)
+		texts += body
+	}
+	require.Eventually(t, func() bool {
+		to, err := s.Addressees(t.Context())
+		return err == nil && len(to) == 0
+	}, patience, 10*time.Millisecond)
+	require.Empty(t, before.got)
+	third := gaveUp
+	third.ActionID = "a3"
+	b.Changed([]ackstore.Change{third})
+	paths := map[string]bool{}
+	for range 2 {
+		req, _ := after.next(t)
+		paths[req.URL.Path] = true
+	}
+	require.Equal(t, map[string]bool{"/": true, "/new": true}, paths)
+}
+
 // A dead receiver slows nobody: not the store, and not another receiver.
 func TestADeadReceiverSlowsNobody(t *testing.T) {
 	block := make(chan struct{})

@@ -13,19 +13,24 @@ const lookEvery = 15 * time.Second
 
 // look finds machines that are away and a store that cannot write.
 func (b *Bureau) look(ctx context.Context) {
-	tick := time.NewTicker(min(lookEvery, max(b.cfg.OfflineAfter/4, 10*time.Millisecond)))
-	defer tick.Stop()
+	var last *office
 	away := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(b.lookPause()):
 		}
-		if b.lookAtStore(ctx) {
-			b.lookAtMachines(ctx, away)
+		now := b.office.Load()
+		if len(now.desks) > 0 && b.lookAtStore(ctx) {
+			b.lookAtMachines(ctx, away, now != last)
+			last = now
 		}
 	}
+}
+
+func (b *Bureau) lookPause() time.Duration {
+	return min(lookEvery, max(b.office.Load().cfg.OfflineAfter/4, 10*time.Millisecond))
 }
 
 func (b *Bureau) lookAtStore(ctx context.Context) bool {
@@ -44,8 +49,8 @@ func (b *Bureau) lookAtStore(ctx context.Context) bool {
 }
 
 // lookAtMachines tells of those that have been offline or silent for long, and of
-// those that are back.
-func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool) {
+// those that are back. All that are away are told again to receivers that may be new.
+func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool, again bool) {
 	const page = 1000
 	after := ""
 	for {
@@ -54,7 +59,7 @@ func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool) {
 			return
 		}
 		for i := range machines {
-			b.lookAtMachine(&machines[i], away)
+			b.lookAtMachine(&machines[i], away, again)
 			after = machines[i].ID
 		}
 		if len(machines) < page {
@@ -63,11 +68,11 @@ func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool) {
 	}
 }
 
-func (b *Bureau) lookAtMachine(m *ackstore.Machine, away map[string]bool) {
+func (b *Bureau) lookAtMachine(m *ackstore.Machine, away map[string]bool, again bool) {
 	now := b.deps.Now()
 	gone := m.Presence == ackstore.Offline && m.EverSubscribed || m.Presence == ackstore.Suspect
-	long := gone && !m.Since.IsZero() && now.Sub(m.Since) >= b.cfg.OfflineAfter
-	if long == away[m.ID] {
+	long := gone && !m.Since.IsZero() && now.Sub(m.Since) >= b.office.Load().cfg.OfflineAfter
+	if long == away[m.ID] && !(long && again) {
 		return
 	}
 	e := Event{Kind: Offline, Key: "machine/" + m.ID, Machine: m.ID, At: now}
@@ -77,6 +82,9 @@ func (b *Bureau) lookAtMachine(m *ackstore.Machine, away map[string]bool) {
 	} else {
 		delete(away, m.ID)
 		e.Passed, e.Text = true, "machine "+m.ID+" is back"
+		if gone { // again, or the settings are more patient now
+			e.Text = fmt.Sprintf("machine %s is %s, but not for long", m.ID, m.Presence)
+		}
 	}
 	b.add(e)
 }

@@ -74,6 +74,20 @@ func (r *Route) Chain() bool { return r.Source == Settled }
 // Secrets is how many secrets r has.
 func (r *Route) Secrets() int { return len(r.secrets) }
 
+// Known tells of each of r's secrets which one of another route it is, or -1.
+func (r *Route) Known(before *Route) []int {
+	known := make([]int, len(r.secrets))
+	for i, s := range r.secrets {
+		known[i] = slices.IndexFunc(before.secrets, func(old secret) bool { return s.equal(string(old.text)) == 1 })
+	}
+	return known
+}
+
+// Rekeyed tells whether r has other secrets, or an other order of them, than before.
+func (r *Route) Rekeyed(before *Route) bool {
+	return !slices.EqualFunc(r.secrets, before.secrets, func(a, b secret) bool { return a.equal(string(b.text)) == 1 })
+}
+
 // words are what a template knows of its route.
 func (r *Route) words() map[string]any {
 	words := map[string]any{"id": r.ID, "source": r.Source}

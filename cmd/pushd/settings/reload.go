@@ -24,11 +24,12 @@ type Change struct {
 	From, To string
 }
 
-// Adopt is l with what a running server takes anew from next: that is changed,
+// Adopt is l with what a running server takes anew from next, the document whole:
+// that is changed,
 // and what else differs needs a restart and stays. Both were loaded whole, so
 // that a value which cannot be has been refused before.
 func (l *Loaded) Adopt(next *Loaded) (merged *Loaded, changed, stays []Change, err error) {
-	merged = &Loaded{Unknown: next.Unknown, Document: l.Document}
+	merged = &Loaded{Unknown: next.Unknown, Document: next.Document}
 	for i, f := range fieldsOf(&merged.Settings) {
 		was, is := l.Values[i], next.Values[i]
 		take := was

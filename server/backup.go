@@ -50,7 +50,7 @@ func (c *call) backup() error {
 	}
 	// Where an open file can be removed, nothing is left even after a crash.
 	removed := os.Remove(path) == nil
-	err = c.sendFile(f)
+	err = c.sendFile(f, "pushd.db")
 	_ = f.Close() // it was only read
 	if !removed {
 		err = errors.Join(err, ignoreGone(os.Remove(path)))
@@ -58,7 +58,7 @@ func (c *call) backup() error {
 	return err
 }
 
-func (c *call) sendFile(f *os.File) error {
+func (c *call) sendFile(f *os.File, name string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *call) sendFile(f *os.File) error {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
-	h.Set("Content-Disposition", `attachment; filename="pushd.db"`)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no") // a proxy's disk need not hold another copy
 	c.w.WriteHeader(http.StatusOK)

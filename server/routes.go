@@ -77,6 +77,9 @@ func (s *Server) routes() []route {
 		{get, "/readyz", public, nil, (*call).ready},
 		{head, "/readyz", public, nil, (*call).ready},
 		{get, "/openapi.yaml", public, nil, (*call).describe},
+		{get, "/install.sh", public, nil, installSh},
+		{get, "/install.ps1", public, nil, installPs1},
+		{get, "/download/:name", public, nil, (*call).download},
 	}
 	all = append(all, webhookRoutes()...)
 	all = append(all, labelRoutes("sessions", ackstore.OfSession)...)

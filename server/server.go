@@ -35,6 +35,7 @@ type Config struct {
 
 	TLS            *tls.Config    // of LoadTLS; nil: none
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	InstallDir     string         // a release that the install scripts download from; empty: none
 	MaxTries       int            // bad tokens of one address at once; 0: no limit
 	TriesWindow    time.Duration  // in which so many more are taken; 0: 1 min
 

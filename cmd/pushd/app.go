@@ -99,6 +99,7 @@ func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, 
 	return server.Config{
 		TLS:            certificate,
 		TrustedProxies: set.Auth.TrustedProxies,
+		InstallDir:     set.Install.Dir,
 		MaxTries:       set.Auth.MaxFailures,
 		TriesWindow:    set.Auth.FailureWindow,
 

@@ -27,6 +27,7 @@ type Settings struct {
 	Retention Retention
 	Auth      Auth
 	TLS       TLS
+	Install   Install
 }
 
 // Log is how the service speaks of itself, on stderr.
@@ -104,6 +105,11 @@ type TLS struct {
 	CertFile     string `key:"tls.cert_file" default:"" doc:"the certificate with its chain, PEM; read again when it changes; empty: no TLS"`
 	KeyFile      string `key:"tls.key_file" default:"" doc:"its key, PEM"`
 	ClientCAFile string `key:"tls.client_ca_file" default:"" doc:"who signs the certificates of agents, PEM: one whose common name or DNS names are machine ids is their agent; empty: none are asked for"`
+}
+
+// Install is about bringing the agent onto machines.
+type Install struct {
+	Dir string `key:"install.dir" default:"" doc:"the folder of a release with its SHA256SUMS, which GET /install.sh and /install.ps1 download the agent from, without a token; empty: none"`
 }
 
 // Rules are the numbers that the store decides by.

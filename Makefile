@@ -15,7 +15,7 @@ BENCHCOUNT ?= 5
 CONFORMANCE ?= ../shared/conformance
 TOOLS := $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test vet lint lint-more vuln fuzz bench bench-compare conformance dist dist-check web web-check screenshots clean test-needs
+.PHONY: help build run test vet lint lint-more vuln fuzz bench bench-compare conformance test-wine dist dist-check web web-check screenshots clean test-needs
 
 help: ## tell what there is
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ fuzz: ## run every fuzz target for FUZZTIME each
 
 bench: build ## measure this machine: cycles, latency, commits, memory per stream
 	@./bin/pushctl bench
+
+test-wine: ## the tests for Windows and a session of the agent, under wine where it is
+	@GO="$(GO)" .ci/test-wine
 
 dist: ## build what a release hands out into dist/: archives, packages, checksums, SBOM
 	@GO="$(GO)" VERSION="$(VERSION)" .ci/dist dist

@@ -15,9 +15,14 @@ const out = join(here, 'dist');
 // for a promise, and none writes HTML: what Preact asks for such is answered here, so
 // that its code for them is left out.
 const never = /\b[\w$]+\.(?:getDerivedStateFrom(?:Props|Error)|component(?:WillReceiveProps|WillUpdate|DidUpdate|WillMount|DidMount|WillUnmount|DidCatch)|getSnapshotBeforeUpdate|getChildContext|contextType|then)\b/g;
+const left = /\b(?:createContext|Suspense|lazy|useErrorBoundary|dangerouslySetInnerHTML|component(?:Did|Will)\w+|getDerivedState\w+|getSnapshotBeforeUpdate|getChildContext)\b/;
 const lean = {
   name: 'lean',
   setup(b) {
+    b.onLoad({ filter: /\/src\/.*\.tsx?$/ }, ({ path }) => {
+      const used = readFileSync(path, 'utf8').match(left);
+      return used && { errors: [{ text: `${used[0]} is left out of Preact by build.mjs` }] };
+    });
     b.onLoad({ filter: /preact\.mjs$/ }, ({ path }) => ({
       contents: readFileSync(path, 'utf8').replace(never, 'undefined').replace(/"dangerouslySetInnerHTML"==[\w$]+/g, '!1'),
     }));

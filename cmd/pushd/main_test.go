@@ -84,7 +84,11 @@ func serve(t *testing.T, dir string, set ...string) *daemon {
 
 // start starts a server and waits for nothing.
 func start(dir string, set ...string) (*daemon, error) {
-	line := []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}
+	return startAt("127.0.0.1:0", dir, set...)
+}
+
+func startAt(address, dir string, set ...string) (*daemon, error) {
+	line := []string{"serve", "--listen", address, "--data-dir", dir}
 	for _, kv := range append(quiet[:len(quiet):len(quiet)], set...) {
 		line = append(line, "--set", kv)
 	}

@@ -17,6 +17,7 @@ import (
 	"pushd/server"
 	"pushd/server/api"
 	"pushd/server/metrics"
+	"pushd/server/trace"
 	"pushd/stream"
 )
 
@@ -29,6 +30,7 @@ type service struct {
 	watchdog *inflight.Watchdog
 	server   *server.Server
 	outside  *outside
+	traces   *trace.Tracer
 	listener net.Listener
 }
 
@@ -43,12 +45,16 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	ears := &listener{notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub(), outside: out, metrics: counts}
+	traces, err := tracerOf(ctx, set, log)
+	if err != nil {
+		return nil, err
+	}
+	ears := &listener{traces: traces, notifier: stream.NewNotifier(), watchdog: watchdog, hub: server.NewHub(), outside: out, metrics: counts}
 	store, err := boltstore.Open(boltstore.Config{Dir: set.DataDir, Listener: ears, Commit: counts.Committed, Logger: log})
 	if err != nil {
 		return nil, storeError(set.DataDir, err)
 	}
-	s := &service{log: log, book: book, store: store, watchdog: watchdog, outside: out}
+	s := &service{log: log, book: book, store: store, watchdog: watchdog, outside: out, traces: traces}
 	if err := store.Follow(ctx, server.FollowingOf(out.set)); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -73,13 +79,14 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 
 // run serves until ctx ends or a part fails. This is the order in which things
 // end: the server refuses pushes, ends its streams and answers the acks in
-// progress; then chains and alerts stop, and the watchdog; then the store closes, which both stood on.
+// progress; then chains and alerts stop, the watchdog, and traces; then the store closes, which both stood on.
 func (s *service) run(ctx context.Context) error {
 	parts := &actors{}
 	parts.add("store", func(ctx context.Context) error {
 		<-ctx.Done()
 		return s.store.Close()
 	})
+	parts.add("traces", s.traces.Run)
 	parts.add("watchdog", func(ctx context.Context) error { return s.watchdog.Run(ctx, s.store) })
 	parts.add("alerts", func(ctx context.Context) error { return s.outside.bureau.Run(ctx, s.store) })
 	parts.add("chains", s.server.RunChains)
@@ -118,6 +125,14 @@ func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, 
 		Logger:   log,
 		Version:  buildVersion(),
 	}, err
+}
+
+// tracerOf is nil where no collector is named.
+func tracerOf(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (*trace.Tracer, error) {
+	if set.Traces.Endpoint == "" {
+		return nil, nil
+	}
+	return trace.New(ctx, trace.Config{Endpoint: set.Traces.Endpoint, Sample: set.Traces.Sample, Version: buildVersion(), Logger: log})
 }
 
 // certificateOf reads the files of TLS, if there are any.
@@ -220,6 +235,7 @@ type listener struct {
 	hub      *server.Hub
 	outside  *outside
 	metrics  *metrics.Metrics
+	traces   *trace.Tracer
 }
 
 // Wake wakes the machine's stream.
@@ -234,4 +250,5 @@ func (l *listener) Changed(changes []ackstore.Change) {
 	l.metrics.Changed(changes)
 	l.hub.Changed(changes)
 	l.outside.Changed(changes)
+	l.traces.Changed(changes)
 }

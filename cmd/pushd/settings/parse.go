@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -91,6 +92,13 @@ func (f *field) set(text string) error {
 		}
 		*v = n
 		return nil
+	case *float64:
+		share, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(share >= 0 && share <= 1) {
+			return errors.New("must be from 0 to 1, like 0.05")
+		}
+		*v = share
+		return nil
 	case *Bytes:
 		b, err := ParseBytes(text)
 		if err == nil {
@@ -123,6 +131,9 @@ func setNetworks(v *[]netip.Prefix, text string) error {
 func (f *field) setString(v *string, text string) error {
 	if len(f.oneof) > 0 && !slices.Contains(f.oneof, text) {
 		return fmt.Errorf("must be one of %s", strings.Join(f.oneof, ", "))
+	}
+	if u, err := url.Parse(text); f.kind == "url" && text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(u.Path) < 2) {
+		return errors.New("is no http or https address with a path, like http://127.0.0.1:4318/v1/traces")
 	}
 	if f.kind == "address" {
 		if err := checkAddress(text); err != nil {

@@ -28,6 +28,7 @@ type Settings struct {
 	Auth      Auth
 	TLS       TLS
 	Install   Install
+	Traces    Traces
 }
 
 // Log is how the service speaks of itself, on stderr.
@@ -110,6 +111,12 @@ type TLS struct {
 // Install is about bringing the agent onto machines.
 type Install struct {
 	Dir string `key:"install.dir" default:"" doc:"the folder of a release with its SHA256SUMS, which GET /install.sh and /install.ps1 download the agent from, without a token; empty: none"`
+}
+
+// Traces is about telling OpenTelemetry what happens to actions.
+type Traces struct {
+	Endpoint string  `key:"traces.endpoint" default:"" kind:"url" doc:"a collector's address for OTLP over HTTP, like http://127.0.0.1:4318/v1/traces; empty: off"`
+	Sample   float64 `key:"traces.sample" default:"1" doc:"the share of actions without a traceparent that are traced, 0 to 1; with one its sampled flag decides"`
 }
 
 // Rules are the numbers that the store decides by.

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -59,7 +60,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s (%s) from %s: %q %s", e.Key.Name, e.Key.Env, e.Origin, e.Text, e.Reason)
+	text := e.Text
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		text = u.Redacted() // a password in an address is refused, and not spelled out either
+	}
+	return fmt.Sprintf("%s (%s) from %s: %q %s", e.Key.Name, e.Key.Env, e.Origin, text, e.Reason)
 }
 
 // clientVariables are what pushctl reads, and what tests hand over; they are no

@@ -132,8 +132,10 @@ func (f *field) setString(v *string, text string) error {
 	if len(f.oneof) > 0 && !slices.Contains(f.oneof, text) {
 		return fmt.Errorf("must be one of %s", strings.Join(f.oneof, ", "))
 	}
-	if u, err := url.Parse(text); f.kind == "url" && text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(u.Path) < 2) {
-		return errors.New("is no http or https address with a path, like http://127.0.0.1:4318/v1/traces")
+	if f.kind == "url" && text != "" {
+		if err := checkURL(text); err != nil {
+			return err
+		}
 	}
 	if f.kind == "address" {
 		if err := checkAddress(text); err != nil {
@@ -141,6 +143,19 @@ func (f *field) setString(v *string, text string) error {
 		}
 	}
 	*v = text
+	return nil
+}
+
+// checkURL wants an address that can be shown to everybody: `config show` and the
+// log spell it out.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(u.Path) < 2 {
+		return errors.New("is no http or https address with a path, like http://127.0.0.1:4318/v1/traces")
+	}
+	if u.User != nil {
+		return errors.New("must hold no user and password; OTEL_EXPORTER_OTLP_HEADERS is for credentials")
+	}
 	return nil
 }
 

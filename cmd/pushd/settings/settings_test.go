@@ -104,6 +104,13 @@ func TestWhatMakesNoSenseIsOneLineThatNamesIt(t *testing.T) {
 	}
 }
 
+func TestAnAddressWithAPasswordIsRefusedAndNotSpelledOut(t *testing.T) {
+	_, err := settings.Load(settings.Sources{Set: []string{"traces.endpoint=http://me:s3cret@127.0.0.1:4318/v1/traces"}})
+	require.ErrorContains(t, err, "traces.endpoint")
+	require.ErrorContains(t, err, "no user and password")
+	require.NotContains(t, err.Error(), "s3cret")
+}
+
 func TestASettingThatDoesNotExistIsRefused(t *testing.T) {
 	_, err := settings.Load(settings.Sources{Set: []string{"stream.orphan_timeout=3s"}})
 	require.ErrorContains(t, err, "perhaps watchdog.orphan_timeout")

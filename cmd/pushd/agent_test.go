@@ -163,35 +163,23 @@ handlers:
 // AW-01 and AW-03: a network that freezes, and a proxy that holds the stream.
 func TestAnAgentBehindABadNetwork(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed")
-	}
-	script := "/work/shared/cases/tcp_fault.py"
-	if _, err := os.Stat(script); err != nil {
-		t.Skip("the case's proxy is not here: " + script)
-	}
 	for mode, limit := range map[string]time.Duration{"freeze": 40 * time.Second, "buffer": 60 * time.Second} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w := site(t, func(string) string { return "handlers: {echo: {kind: exec, command: [cat]}}" })
-			port, modes := freePort(t), w.path("mode")
-			require.NoError(t, os.WriteFile(modes, []byte("pass"), 0o600))
-			_, upstream, _ := strings.Cut(w.address, ":")
-			proxy := exec.Command("python3", script, port, upstream, modes)
-			require.NoError(t, proxy.Start())
-			t.Cleanup(func() { _ = proxy.Process.Kill(); _ = proxy.Wait() })
+			proxy := newFaultyProxy(t, w.address)
 			direct := w.address
-			w.address = "127.0.0.1:" + port
+			w.address = proxy.addr
 			if mode == "buffer" {
-				require.NoError(t, os.WriteFile(modes, []byte(mode), 0o600))
+				proxy.mode.Store(mode)
 				w.begin()
 				w.address = direct
 			} else {
 				w.work()
 				w.address = direct
-				require.NoError(t, os.WriteFile(modes, []byte(mode), 0o600))
+				proxy.mode.Store(mode)
 				<-time.After(6 * time.Second) // the freeze itself; heartbeats come each second
-				require.NoError(t, os.WriteFile(modes, []byte("pass"), 0o600))
+				proxy.mode.Store("pass")
 			}
 			begun := time.Now()
 			w.push("echo", 1)

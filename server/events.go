@@ -11,7 +11,10 @@ import (
 	"pushd/stream"
 )
 
-const maxCredit = 1000
+const (
+	maxCredit   = 1000
+	eventsRoute = "/events"
+)
 
 // events is GET /events: it gives the machine's seat to the caller and lets the
 // stream's generator have the socket.

@@ -13,7 +13,7 @@ import (
 type longStay struct {
 	*Server
 	seat  *stream.Seat
-	visit *visit
+	id    string // of the request
 	began time.Time
 }
 
@@ -21,26 +21,26 @@ type longStay struct {
 // request is kept for as long as the stream lives. The error is
 // http.ErrNotSupported where that cannot be, and the seat is still to be used.
 func (c *call) handOver(seat *stream.Seat) error {
-	stay := &longStay{c.Server, seat, c.visit, time.Now()}
-	c.visit.handedOver = true // before another goroutine has the visit
+	stay := &longStay{c.Server, seat, c.visit.id, time.Now()}
 	c.requests.enter()
 	err := c.source.Take(seat, c.w, c.r, stay.ended)
 	if err != nil {
-		c.visit.handedOver = false
 		c.requests.leave()
+		return err
 	}
-	return err
+	c.visit.handedOver = true
+	return nil
 }
 
 // ended writes the line that the request would have had.
 func (l *longStay) ended(e stream.Ending) {
 	defer l.requests.leave()
+	v := &visit{id: l.id, route: eventsRoute, machine: l.seat.MachineID()}
 	var panicked *stream.PanicError
 	if errors.As(e.Err, &panicked) {
-		l.visit.err = panicked
-		l.logPanic(l.visit, panicked, nil)
+		v.err = panicked
+		l.logPanic(v, panicked, nil)
 	}
-	took := time.Since(l.began)
 	l.streamEnded(l.seat, e.Err)
-	l.logVisit(&http.Request{Method: http.MethodGet}, l.visit, &meter{status: http.StatusOK, bytes: e.Bytes}, took)
+	l.logVisit(&http.Request{Method: http.MethodGet}, v, &meter{status: http.StatusOK, bytes: e.Bytes}, time.Since(l.began))
 }

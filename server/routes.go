@@ -42,7 +42,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/cancel", mayOperate, nil, (*call).cancelAll},
 		{post, "/v1/redrive", mayOperate, nil, (*call).redriveAll},
 
-		{get, "/events", mayAgent, seatParams, (*call).events},
+		{get, eventsRoute, mayAgent, seatParams, (*call).events},
 		{get, "/next", mayAgent, pollParams, (*call).next},
 		{post, "/next", mayAgent, pollParams, (*call).next},
 		{post, "/acks", mayAgent, nil, (*call).acks},

@@ -37,9 +37,9 @@ type Generator struct {
 
 	// The worker's.
 	greeted, over bool
-	more          bool      // the last claim may have left something
-	beatAt, ageAt time.Time // ageAt zero: never
-	claimAt       time.Time // to ask a store again that could not write; zero: need not
+	more          bool // the last claim may have left something
+	beatAt, ageAt moment
+	claimAt       moment // to ask a store again that could not write
 }
 
 // PanicError is a panic in a stream's work, which has a goroutine of its own.
@@ -52,10 +52,10 @@ func (e *PanicError) Error() string { return fmt.Sprintf("stream: panic: %v", e.
 
 // begin greets the client and serves it from then on.
 func (g *Generator) begin() {
-	now := time.Now()
-	g.beatAt = now.Add(g.config.Heartbeat)
+	now := g.moment()
+	g.beatAt = now.in(g.config.Heartbeat)
 	if age := g.config.MaxAge; age > 0 {
-		g.ageAt = now.Add(between(g.config.Random, age-age/ageSpread, age+age/ageSpread))
+		g.ageAt = now.in(between(g.config.Random, age-age/ageSpread, age+age/ageSpread))
 	}
 	g.more = true
 	g.notifier.add(g.seat.req.MachineID, g) // before the first claim: no commit lies between
@@ -158,7 +158,7 @@ const (
 func (g *Generator) next() step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
+	now := g.moment()
 	asked, _ := g.seat.Asked()
 	switch {
 	case !g.greeted:
@@ -168,36 +168,34 @@ func (g *Generator) next() step {
 		return clientGone
 	case asked != "":
 		return askedToGo
-	case isDue(g.ageAt, now):
+	case g.ageAt.isDue(now):
 		return tooOld
-	case isDue(g.beatAt, now):
-		late := now.Sub(g.beatAt) % g.config.Heartbeat // beats that were missed are not made up for
-		g.beatAt = now.Add(g.config.Heartbeat - late)
+	case g.beatAt.isDue(now):
+		late := time.Duration(now-g.beatAt) % g.config.Heartbeat // beats that were missed are not made up for
+		g.beatAt = now.in(g.config.Heartbeat - late)
 		return heartbeat
-	case g.more, g.woken, isDue(g.claimAt, now):
-		g.more, g.woken, g.claimAt = false, false, time.Time{}
+	case g.more, g.woken, g.claimAt.isDue(now):
+		g.more, g.woken, g.claimAt = false, false, 0
 		return claim
 	}
 	g.lieDown(now)
 	return rest
 }
 
-// isDue tells whether a moment, if there is one, has come.
-func isDue(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
-
 // lieDown sets the alarm and ends the work. Under mu: what comes now finds nobody
 // at work and launches it again.
-func (g *Generator) lieDown(now time.Time) {
+func (g *Generator) lieDown(now moment) {
 	first := g.beatAt
-	for _, at := range [...]time.Time{g.ageAt, g.claimAt} {
-		if !at.IsZero() && at.Before(first) {
+	for _, at := range [...]moment{g.ageAt, g.claimAt} {
+		if at != 0 && at < first {
 			first = at
 		}
 	}
+	rest := time.Duration(first - now)
 	if g.alarm == nil {
-		g.alarm = time.AfterFunc(first.Sub(now), g.strike)
+		g.alarm = time.AfterFunc(rest, g.strike)
 	} else {
-		g.alarm.Reset(first.Sub(now))
+		g.alarm.Reset(rest)
 	}
 	g.working = false
 }

@@ -73,7 +73,7 @@ func (g *Generator) hand() (more bool, err error) {
 			return false, fmt.Errorf("stream: claim: %w", err)
 		}
 		g.config.Log.Debug().Err(err).Str("machine_id", g.seat.req.MachineID).Msg("stream cannot claim; it asks again")
-		g.claimAt = time.Now().Add(claimPause)
+		g.claimAt = g.moment().in(claimPause)
 		return false, nil
 	}
 	if len(got.Dispatches)+len(got.Cancels) == 0 {

@@ -62,11 +62,24 @@ type Source struct {
 	config   Config
 	store    claimer
 	notifier *Notifier
+	began    time.Time
 }
+
+// moment is a time since a Source began: a third of a time.Time, of which each
+// stream would keep several. Zero is none.
+type moment time.Duration
+
+func (s *Source) moment() moment { return moment(time.Since(s.began)) }
+
+// in is a time after m.
+func (m moment) in(d time.Duration) moment { return m + moment(d) }
+
+// isDue tells whether a moment, if there is one, has come.
+func (m moment) isDue(now moment) bool { return m != 0 && m <= now }
 
 // NewSource returns a Source; nothing runs yet.
 func NewSource(c Config, store claimer, n *Notifier) *Source {
-	return &Source{config: c.withDefaults(), store: store, notifier: n}
+	return &Source{config: c.withDefaults(), store: store, notifier: n, began: time.Now()}
 }
 
 // SetHeaders sets the headers of an event stream: nothing on the way may keep

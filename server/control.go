@@ -109,20 +109,8 @@ func (c *call) readHold(hold ackstore.Hold) (ackstore.Hold, error) {
 // a machine_id those that hold it on that machine, which is all that a caller
 // under a pattern may end.
 func (c *call) resumeLabel(scope ackstore.Scope) error {
-	id, err := c.pathID(string(scope))
+	id, machine, err := c.labelAct(scope)
 	if err != nil {
-		return err
-	}
-	f := &faults{}
-	o, err := c.object([]string{"machine_id"}, f)
-	if err != nil {
-		return err
-	}
-	machine := o.id("machine_id")
-	if err := c.coversAct(machine, string(scope)); err != nil {
-		return err
-	}
-	if err := f.err(); err != nil {
 		return err
 	}
 	if err := c.store.Unhold(context.WithoutCancel(c.r.Context()), c.rules(), scope, id, machine); err != nil {

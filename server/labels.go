@@ -140,20 +140,8 @@ func judgeOrNil(err error) *refusal {
 // that nothing slips in behind what is cancelled. With a machine_id only what that
 // machine has of it is cancelled, and the door stays open for the others.
 func (c *call) cancelLabel(scope ackstore.Scope) error {
-	id, err := c.pathID(string(scope))
+	id, machine, err := c.labelAct(scope)
 	if err != nil {
-		return err
-	}
-	f := &faults{}
-	o, err := c.object([]string{"machine_id"}, f)
-	if err != nil {
-		return err
-	}
-	machine := o.id("machine_id")
-	if err := c.coversAct(machine, string(scope)); err != nil {
-		return err
-	}
-	if err := f.err(); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.r.Context())
@@ -182,4 +170,22 @@ func (c *call) coversAct(machineID, what string) error {
 		return outOfReach(machineID)
 	}
 	return nil
+}
+
+// labelAct reads an act on a session or replay: which one, and on which machine
+// if not on all.
+func (c *call) labelAct(scope ackstore.Scope) (id, machine string, err error) {
+	if id, err = c.pathID(string(scope)); err != nil {
+		return "", "", err
+	}
+	f := &faults{}
+	o, err := c.object([]string{"machine_id"}, f)
+	if err != nil {
+		return "", "", err
+	}
+	machine = o.id("machine_id")
+	if err := c.coversAct(machine, string(scope)); err != nil {
+		return "", "", err
+	}
+	return id, machine, f.err()
 }

@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os/exec"
 	"strings"
@@ -64,18 +66,24 @@ func TestCurlReadsAStreamToItsEnd(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, curl, "-sSN", "-i", flag, "http://"+r.addr+"/events?machine_id=m1")
-			got := make(chan string, 1)
-			go func() {
-				out, err := cmd.CombinedOutput()
-				if err != nil {
-					out = append(out, err.Error()...)
-				}
-				got <- string(out)
-			}()
-			r.awaitState("a1", "in_flight")
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			var complaint strings.Builder
+			cmd.Stderr = &complaint
+			require.NoError(t, cmd.Start())
+			var read strings.Builder
+			lines := bufio.NewReader(out)
+			for !strings.HasSuffix(read.String(), "event: action\n") { // in flight is not yet written: a stop would give it back
+				line, err := lines.ReadString('\n')
+				read.WriteString(line)
+				require.NoError(t, err, "%s%s", read.String(), complaint.String())
+			}
 			r.stop()
-			text := <-got
-			for _, part := range []string{name + " 200 OK\r\n", "event: hello\n", "event: action\n", "event: bye\ndata: {\"reason\":\"shutdown\""} {
+			rest, err := io.ReadAll(lines)
+			require.NoError(t, err)
+			text := read.String() + string(rest)
+			require.NoError(t, cmd.Wait(), complaint.String())
+			for _, part := range []string{name + " 200 OK\r\n", "event: hello\n", "event: bye\ndata: {\"reason\":\"shutdown\""} {
 				require.Contains(t, text, part)
 			}
 			require.True(t, strings.HasSuffix(text, "\n\n"), "curl has no complaint: %s", text)

@@ -23,11 +23,22 @@ func TuneConn(c net.Conn) error {
 	if !ok {
 		return nil
 	}
-	if err := tcp.SetKeepAliveConfig(keepAlive); err != nil {
+	if err := setKeepAlive(tcp); err != nil {
 		return fmt.Errorf("stream: tune %v: %w", c.RemoteAddr(), err)
 	}
 	if err := tcp.SetWriteBuffer(sendBuffer); err != nil {
 		return fmt.Errorf("stream: tune %v: %w", c.RemoteAddr(), err)
 	}
 	return nil
+}
+
+// setKeepAlive leaves the number of probes to a system that does not let it be
+// chosen, as Windows before 10 version 1703 (where it is ten).
+func setKeepAlive(tcp *net.TCPConn) error {
+	if tcp.SetKeepAliveConfig(keepAlive) == nil {
+		return nil
+	}
+	uncounted := keepAlive
+	uncounted.Count = -1
+	return tcp.SetKeepAliveConfig(uncounted)
 }

@@ -24,10 +24,8 @@ func Ack(a *ackstore.Action, k ackstore.Ack, r ackstore.Rules, now time.Time) Ef
 	switch {
 	case a.State == ackstore.InFlight:
 		return j.inFlight()
-	case a.State == ackstore.InDoubt:
-		return j.inDoubt()
-	case a.Orphan != 0:
-		return j.orphan()
+	case a.State == ackstore.InDoubt, a.Orphan != 0:
+		return j.lost()
 	case a.State.Waits():
 		return j.waits()
 	case a.State == ackstore.Cancelled:
@@ -221,7 +219,8 @@ func (j judge) moves() bool {
 	return t == nil || j.a.ActivityToken == nil || *t != *j.a.ActivityToken
 }
 
-func (j judge) orphan() Effect {
+// lost is orphan or in_doubt: any word of its agent settles what had become of it.
+func (j judge) lost() Effect {
 	switch j.k.Verb {
 	case ackstore.SaysReceived, ackstore.SaysWorking:
 		return j.revive()
@@ -246,16 +245,6 @@ func (j judge) waits() Effect {
 		return j.done(false)
 	}
 	return Effect{Outcome: ackstore.Stale, Cancel: true}
-}
-
-func (j judge) inDoubt() Effect {
-	switch j.k.Verb {
-	case ackstore.SaysReceived, ackstore.SaysWorking:
-		return j.revive()
-	case ackstore.SaysDone:
-		return j.done(false)
-	}
-	return j.verdict()
 }
 
 // unheard is gave_up, expired or failed by the watchdog: a result beats it.

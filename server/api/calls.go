@@ -159,19 +159,7 @@ func (c *Client) open(req *http.Request, s Subscription) (*http.Response, error)
 	if s.LastEventID != "" {
 		req.Header.Set("Last-Event-ID", s.LastEventID)
 	}
-	client := c.HTTP
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode >= 300 {
-		defer resp.Body.Close()
-		return nil, refusal(resp)
-	}
-	return resp, nil
+	return c.answer(req)
 }
 
 // IsStatus tells whether err is a refusal with one of the statuses.

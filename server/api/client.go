@@ -43,12 +43,17 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return nil
 }
 
-// send returns the answer of a request that was not refused; its body is open.
+// send makes a request and does it.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	req, err := c.request(ctx, method, path, query, body)
 	if err != nil {
 		return nil, err
 	}
+	return c.answer(req)
+}
+
+// answer is that to a request which was not refused; its body is open.
+func (c *Client) answer(req *http.Request) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
 		client = http.DefaultClient

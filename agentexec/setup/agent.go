@@ -110,16 +110,9 @@ func (f *File) workingTo() time.Duration {
 func httpClient(ca string) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
-		pem, err := os.ReadFile(ca)
+		roots, err := Roots(ca)
 		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			roots = x509.NewCertPool()
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate", ca)
+			return nil, err
 		}
 		config.RootCAs = roots
 	}
@@ -131,6 +124,22 @@ func httpClient(ca string) (*http.Client, error) {
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 60 * time.Second, MaxIdleConnsPerHost: 4,
 		},
 	}, nil
+}
+
+// Roots are the system's certificates and those of a file.
+func Roots(ca string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca: %s holds no certificate", ca)
+	}
+	return roots, nil
 }
 
 // vault knows the agent's secrets. The token is read anew each time, so that a

@@ -21,9 +21,9 @@ import (
 
 // agentFlags are what the command line says over an agent's settings file.
 type agentFlags struct {
-	config, machine, dataDir, ca, level string
-	concurrency                         int
-	drain                               time.Duration
+	config, machine, dataDir, level string
+	concurrency                     int
+	drain                           time.Duration
 }
 
 func agentCommand(sh *shell) *cobra.Command {
@@ -55,7 +55,6 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVarP(&f.config, "config", "c", "", "the agent's settings file (default agent.yaml, else "+daemon.DefaultConfig()+")")
 	flags.StringVar(&f.machine, "machine", "", "the machine's id (default: the host's name)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "the folder of the agent's journal and run logs")
-	flags.StringVar(&f.ca, "ca", "", "certificates to trust besides the system's")
 	flags.IntVar(&f.concurrency, "max-concurrency", 0, "how many actions run at once")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "what running work gets at the end")
 	flags.StringVar(&f.level, "log-level", "", "debug, info, warn or error")
@@ -109,7 +108,7 @@ func (f *agentFlags) load(sh *shell, cmd *cobra.Command) (setup.File, error) {
 	}{
 		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(sh, cmd))},
 		{&file.TokenFile, firstOf(sh.tokenFile, sh.getenv("PUSHD_TOKEN_FILE"))},
-		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, f.ca}, {&file.Log.Level, f.level},
+		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, firstOf(sh.ca, sh.getenv("PUSHD_CA"))}, {&file.Log.Level, f.level},
 	} {
 		if over.from != "" {
 			*over.into = over.from

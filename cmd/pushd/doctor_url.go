@@ -37,7 +37,11 @@ func (d *doctor) remote(ctx context.Context, base string, hold time.Duration) {
 		d.note(isWrong, "token", "%v", err)
 		return
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport, err := d.transport()
+	if err != nil {
+		d.note(isWrong, "trust", "%v", err)
+		return
+	}
 	transport.DisableCompression = true // we ask for it ourselves, to see it
 	transport.ResponseHeaderTimeout = headersMost
 	defer transport.CloseIdleConnections()
@@ -102,7 +106,7 @@ func (w *way) unreachable(err error) {
 	w.note(isWrong, "reach", "%v", err)
 	switch {
 	case errors.As(err, &authority):
-		w.cure("trust the certificate's authority: SSL_CERT_FILE=ca.pem, or the system's store")
+		w.cure("trust the certificate's authority: --ca FILE (PUSHD_CA), or the system's store")
 	case errors.As(err, &certificate):
 		w.cure("the certificate must be for the name in the address, and valid now")
 	default:

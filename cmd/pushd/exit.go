@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ func verdict(err error) (code int, text, next string) {
 	var refused *api.Error
 	var dial *net.OpError
 	var wire *url.Error
+	var stranger x509.UnknownAuthorityError
 	switch {
 	case err == nil:
 		return exitOK, "", ""
@@ -60,6 +62,8 @@ func verdict(err error) (code int, text, next string) {
 		return exitTimedOut, "no answer in time: " + err.Error(), "give it longer with --timeout"
 	case errors.As(err, &wire) && errors.As(err, &dial):
 		return exitUnreachable, "no pushd server answers: " + dial.Error(), "start one with `pushd serve`, or name it with --server or PUSHD_URL"
+	case errors.As(err, &wire) && errors.As(err, &stranger):
+		return exitUnreachable, wire.Error(), "trust its authority with --ca FILE or PUSHD_CA"
 	case errors.As(err, &wire):
 		return exitUnreachable, wire.Error(), "check --server or PUSHD_URL"
 	}

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"pushd/agentexec/setup"
 	"pushd/server/api"
 )
 
@@ -18,6 +21,7 @@ type shell struct {
 	*terminal
 	server    string
 	tokenFile string
+	ca        string
 	output    string
 	timeout   time.Duration
 }
@@ -58,6 +62,7 @@ Exit codes: 0 done, 1 failed, 2 misused, 3 not found, 4 not authorised,
 	flags := root.PersistentFlags()
 	flags.StringVarP(&sh.server, "server", "s", "", "the server's address (PUSHD_URL; default http://127.0.0.1:8080)")
 	flags.StringVar(&sh.tokenFile, "token-file", "", "a file that holds the token (PUSHD_TOKEN_FILE; or the token itself in PUSHD_TOKEN)")
+	flags.StringVar(&sh.ca, "ca", "", "a file of certificates to trust besides the system's (PUSHD_CA)")
 	flags.StringVarP(&sh.output, "output", "o", "table", "table or json")
 	flags.DurationVar(&sh.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
@@ -133,7 +138,26 @@ func (sh *shell) client() (*api.Client, error) {
 		base = "http://" + base
 	}
 	token, err := sh.token()
-	return &api.Client{Base: base, Token: token}, err
+	if err != nil {
+		return nil, err
+	}
+	transport, err := sh.transport()
+	return &api.Client{Base: base, Token: token, HTTP: &http.Client{Transport: transport}}, err
+}
+
+// transport trusts the system's certificates and those of --ca.
+func (sh *shell) transport() (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	file := firstOf(sh.ca, sh.getenv("PUSHD_CA"))
+	if file == "" {
+		return transport, nil
+	}
+	roots, err := setup.Roots(file)
+	if err != nil {
+		return nil, err
+	}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	return transport, nil
 }
 
 // token reads the bearer token. A file made by hand ends in a newline, which is

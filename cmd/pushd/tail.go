@@ -70,7 +70,7 @@ func sentence(c api.Change) string {
 // begun is called once the feed is open: what happens after it is told.
 func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) error) error {
 	// The answer may take its time to begin only as long as a server that is there.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport := c.HTTP.Transport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
 	patient := *c
 	patient.HTTP = &http.Client{Transport: transport}

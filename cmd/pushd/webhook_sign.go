@@ -112,7 +112,8 @@ func (sh *shell) deliver(cmd *cobra.Command, route string, s webhook.Sample) err
 		return err
 	}
 	req.Header = s.Header
-	resp, err := (&http.Client{Timeout: sh.timeout}).Do(req)
+	c.HTTP.Timeout = sh.timeout
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (e *Error) Error() string {
 
 // clientVariables are what pushctl reads, and what tests hand over; they are no
 // settings of the service.
-var clientVariables = []string{"PUSHD_URL", "PUSHD_TOKEN", "PUSHD_TOKEN_FILE", "PUSHD_CONFIG", "PUSHD_BIN"}
+var clientVariables = []string{"PUSHD_URL", "PUSHD_TOKEN", "PUSHD_TOKEN_FILE", "PUSHD_CA", "PUSHD_CONFIG", "PUSHD_BIN"}
 
 // Load applies the sources over the defaults and checks the whole.
 func Load(src Sources) (*Loaded, error) {

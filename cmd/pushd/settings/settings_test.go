@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,25 @@ func TestTheDocumentedTableIsTheStruct(t *testing.T) {
 		coded = append(coded, fmt.Sprintf("| `%s` | `%s` | %s | %s |", k.Name, k.Env, code(k.Default), k.Doc))
 	}
 	require.Equal(t, coded, documented)
+}
+
+// What the document says a reload takes is what it takes.
+func TestWhatReloadsIsDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/settings.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(raw), "has a running server read all three again. It takes ")
+	require.True(t, found)
+	taken, rest, _ := strings.Cut(rest, "but not ")
+	except, _, _ := strings.Cut(rest, ",")
+	names := regexp.MustCompile("`([a-z_.]+)(\\*?)`")
+	for _, k := range settings.Keys() {
+		documented := false
+		for _, m := range names.FindAllStringSubmatch(taken, -1) {
+			documented = documented || k.Name == m[1] || m[2] != "" && strings.HasPrefix(k.Name, m[1])
+		}
+		documented = documented && !strings.Contains(except, "`"+k.Name+"`")
+		require.Equal(t, settings.Reloads(k.Name), documented, k.Name)
+	}
 }
 
 func code(s string) string {

@@ -39,6 +39,7 @@ type feed struct {
 // viewer is one dashboard on the feed.
 type viewer struct {
 	tokenID string
+	session sessionKey // of its cookie, if it has one
 	cut     context.CancelFunc
 }
 
@@ -133,6 +134,13 @@ func (f *feed) closeTokens(ids map[string]bool) {
 	f.cut(func(v *viewer) bool { return ids[v.tokenID] })
 }
 
+// closeSession cuts off who watches under a session that has ended.
+func (f *feed) closeSession(key sessionKey) {
+	if key != (sessionKey{}) {
+		f.cut(func(v *viewer) bool { return v.session == key })
+	}
+}
+
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
@@ -160,7 +168,7 @@ func (c *call) openFeed() error {
 	}
 	ctx, cut := context.WithCancel(c.r.Context())
 	defer cut()
-	v := &viewer{tokenID: c.who.tokenID, cut: cut}
+	v := &viewer{tokenID: c.who.tokenID, session: keyOf(c.r), cut: cut}
 	if !c.feed.join(v) {
 		return refuse(draining, "the server is stopping")
 	}

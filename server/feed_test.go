@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch opens the feed under a token's name and waits until it is open.
-func (r *rig) watch(token string) *events {
+// watch opens the feed under a token's name, or other headers, and waits until it is open.
+func (r *rig) watch(token string, headers ...string) *events {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	req := r.request("GET", "/v1/feed", nil, "Accept: text/event-stream", "Last-Event-ID: x")
+	req := r.request("GET", "/v1/feed", nil, append(headers, "Accept: text/event-stream", "Last-Event-ID: x")...)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.tokens[token])
 	}

@@ -128,8 +128,8 @@ func (s *Server) identify(r *http.Request) (*caller, error) {
 	if who, ok := certified(r); ok {
 		return who, nil
 	}
-	if id, ok := s.sessions.token(r); ok {
-		if who, ok := s.keys.holder(id); ok {
+	if session, ok := s.sessions.of(r); ok {
+		if who, ok := s.keys.holder(session.TokenID); ok {
 			return who, nil
 		}
 	}

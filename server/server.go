@@ -36,6 +36,7 @@ type Config struct {
 	TLS            *tls.Config    // of LoadTLS; nil: none
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	InstallDir     string         // a release that the install scripts download from; empty: none
+	SessionFile    string         // where who is signed in is kept over a restart; empty: nowhere
 	MaxTries       int            // bad tokens of one address at once; 0: no limit
 	TriesWindow    time.Duration  // in which so many more are taken; 0: 1 min
 
@@ -144,7 +145,7 @@ func New(c Config, d Deps) *Server {
 	s.source = stream.NewSource(s.cfg.Stream, s.store, s.notifier)
 	s.boot = bootID(c.Rand)
 	s.keys = newKeyring(c.Now, s.tokensEnded)
-	s.sessions = newSessions(c.Now, c.Rand)
+	s.sessions = newSessions(c)
 	s.tries = newThrottle(c.MaxTries, c.TriesWindow, c.Now)
 	s.feed = newFeed(s.hub, c.Logger)
 	s.hooks = newHooks(d.Webhooks)
@@ -175,6 +176,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	defer s.keys.close()
+	if err := s.sessions.load(); err != nil {
+		s.cfg.Logger.Warn().Err(err).Msg("the dashboards' sessions cannot be read; everybody has to sign in again")
+	}
 	// Requests outlive ctx by the drain; this context cuts what is left then.
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

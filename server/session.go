@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"io"
 	"net/http"
@@ -12,84 +13,98 @@ import (
 // exchanges it for a cookie that says nothing by itself.
 const (
 	cookieName     = "pushd_session"
-	sessionLife    = 7 * 24 * time.Hour // after its last use
+	sessionLife    = 7 * 24 * time.Hour // from the sign-in on
 	maxSessions    = 10_000
 	sessionIDBytes = 32
 )
 
-// sessions maps a cookie's random value to a token's id. They live in memory: a
-// restart ends them, and so does their token's end.
+// sessionKey is the hash of a cookie's value: neither memory nor disk holds the
+// value itself, so that what is stolen from them opens nothing.
+type sessionKey [sha256.Size]byte
+
+// session lasts as long as its token does, and no longer than until.
+type session struct {
+	TokenID string    `json:"token_id"`
+	Until   time.Time `json:"until"`
+}
+
+// sessions are who has signed in. They are written down at each sign-in and each
+// sign-out, so that a restart neither ends one nor brings one back.
 type sessions struct {
 	now  func() time.Time
 	rand io.Reader
+	file string // empty: they are kept in memory only
 
-	mu   sync.Mutex
-	byID map[string]*session
+	saving sync.Mutex // one write of the file at a time
+
+	mu      sync.Mutex
+	byKey   map[sessionKey]session
+	unsaved bool
 }
 
-type session struct {
-	tokenID string
-	used    time.Time
+func newSessions(c Config) *sessions {
+	return &sessions{now: c.Now, rand: c.Rand, file: c.SessionFile, byKey: map[sessionKey]session{}}
 }
 
-func newSessions(now func() time.Time, rand io.Reader) *sessions {
-	return &sessions{now: now, rand: rand, byID: map[string]*session{}}
-}
-
-// begin returns the cookie of a new session of a token.
-func (s *sessions) begin(tokenID string, secure bool) (*http.Cookie, error) {
+// begin makes a session of a token in the place of the one that the request had.
+func (s *sessions) begin(r *http.Request, tokenID string) (*http.Cookie, error) {
 	var raw [sessionIDBytes]byte
 	if _, err := io.ReadFull(s.rand, raw[:]); err != nil {
 		return nil, err
 	}
-	id := base64.RawURLEncoding.EncodeToString(raw[:])
+	value := base64.RawURLEncoding.EncodeToString(raw[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.byKey, keyOf(r))
 	s.trim()
-	s.byID[id] = &session{tokenID, s.now()}
-	return cookie(id, secure, int(sessionLife/time.Second)), nil
+	s.byKey[sha256.Sum256([]byte(value))] = session{tokenID, s.now().Add(sessionLife).UTC()}
+	s.unsaved = true
+	return cookie(value, r.TLS != nil, int(sessionLife/time.Second)), nil
 }
 
-// trim drops what has not been used for long, and the oldest when there are too
-// many. The lock is held.
+// trim drops what is over, and the oldest when there are too many. The lock is held.
 func (s *sessions) trim() {
-	oldest, id := s.now(), ""
-	for key, e := range s.byID {
-		if s.now().Sub(e.used) > sessionLife {
-			delete(s.byID, key)
-		} else if e.used.Before(oldest) {
-			oldest, id = e.used, key
+	var first sessionKey
+	var until time.Time
+	for key, e := range s.byKey {
+		switch {
+		case !s.now().Before(e.Until):
+			delete(s.byKey, key)
+		case until.IsZero() || e.Until.Before(until):
+			first, until = key, e.Until
 		}
 	}
-	if len(s.byID) >= maxSessions {
-		delete(s.byID, id)
+	if len(s.byKey) >= maxSessions {
+		delete(s.byKey, first)
 	}
 }
 
-// token is the token of a request's session.
-func (s *sessions) token(r *http.Request) (id string, ok bool) {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
-		return "", false
-	}
+// of is a request's session, if it has one that lasts.
+func (s *sessions) of(r *http.Request) (session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byID[c.Value]
-	if e == nil || s.now().Sub(e.used) > sessionLife {
-		return "", false
-	}
-	e.used = s.now()
-	return e.tokenID, true
+	e, known := s.byKey[keyOf(r)]
+	return e, known && s.now().Before(e.Until)
 }
 
 // end forgets a request's session and returns the cookie that says so.
 func (s *sessions) end(r *http.Request) *http.Cookie {
-	if c, err := r.Cookie(cookieName); err == nil {
-		s.mu.Lock()
-		delete(s.byID, c.Value)
-		s.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.byKey[keyOf(r)]; known {
+		delete(s.byKey, keyOf(r))
+		s.unsaved = true
 	}
 	return cookie("", r.TLS != nil, -1)
+}
+
+// keyOf is the key of a request's cookie, and a key of nothing without one.
+func keyOf(r *http.Request) sessionKey {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return sessionKey{}
+	}
+	return sha256.Sum256([]byte(c.Value))
 }
 
 func cookie(value string, secure bool, age int) *http.Cookie {

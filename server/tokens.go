@@ -134,16 +134,25 @@ func (c *call) beginSession() error {
 	if !ok {
 		return c.badToken(c.r)
 	}
-	cookie, err := c.sessions.begin(who.tokenID, c.r.TLS != nil)
+	cookie, err := c.sessions.begin(c.r, who.tokenID)
 	if err != nil {
 		return err
+	}
+	if err := c.sessions.save(); err != nil { // who comes to look after a full disk is let in
+		c.cfg.Logger.Warn().Err(err).Msg("a session is not on disk: a restart ends it")
 	}
 	http.SetCookie(c.w, cookie)
 	return c.nothing()
 }
 
-// endSession is DELETE /v1/session.
+// endSession is DELETE /v1/session; the feeds that are open under it end.
 func (c *call) endSession() error {
 	http.SetCookie(c.w, c.sessions.end(c.r))
+	c.feed.closeSession(keyOf(c.r))
+	if err := c.sessions.save(); err != nil {
+		r := refuse(unavailable, "the session has ended, but that is not on disk yet: a restart would bring it back")
+		r.cause = err
+		return r
+	}
 	return c.nothing()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -79,7 +80,7 @@ func newService(ctx context.Context, set *settings.Loaded, log zerolog.Logger) (
 
 // run serves until ctx ends or a part fails. This is the order in which things
 // end: the server refuses pushes, ends its streams and answers the acks in
-// progress; then chains and alerts stop, the watchdog, and traces; then the store closes, which both stood on.
+// progress; then chains stop, the watchdog, alerts, which hear of both, and traces; then the store closes, which all stood on.
 func (s *service) run(ctx context.Context) error {
 	parts := &actors{}
 	parts.add("store", func(ctx context.Context) error {
@@ -87,8 +88,8 @@ func (s *service) run(ctx context.Context) error {
 		return s.store.Close()
 	})
 	parts.add("traces", s.traces.Run)
-	parts.add("watchdog", func(ctx context.Context) error { return s.watchdog.Run(ctx, s.store) })
 	parts.add("alerts", func(ctx context.Context) error { return s.outside.bureau.Run(ctx, s.store) })
+	parts.add("watchdog", func(ctx context.Context) error { return s.watchdog.Run(ctx, s.store) })
 	parts.add("chains", s.server.RunChains)
 	parts.add("server", func(ctx context.Context) error { return s.server.Run(ctx, s.listener) })
 	parts.add("reloads", s.runReloads)
@@ -107,6 +108,7 @@ func serverConfig(set *settings.Loaded, rules func() ackstore.Rules, open bool, 
 		TLS:            certificate,
 		TrustedProxies: set.Auth.TrustedProxies,
 		InstallDir:     set.Install.Dir,
+		SessionFile:    filepath.Join(set.DataDir, "sessions.json"),
 		MaxTries:       set.Auth.MaxFailures,
 		TriesWindow:    set.Auth.FailureWindow,
 

@@ -69,7 +69,7 @@ func (t *tx) stepped(step time.Duration) {
 		return nil
 	}))
 	for _, ord := range ords {
-		if r := t.load(ord); r != nil && (r.a.Delayed || r.a.TTL) {
+		if r := t.sound(ord); r != nil && (r.a.Delayed || r.a.TTL) {
 			t.change(r, func(a *ackstore.Action) ledger.Effect { return shift(a, step) })
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Store) Bulk(ctx context.Context, r ackstore.Rules, req ackstore.BulkReq
 		ords, next := t.slice(req.Filter, from, req.Limit)
 		result = ackstore.BulkResult{Next: next}
 		for _, ord := range ords {
-			if r := t.load(ord); r != nil && matches(&req.Filter, &r.a) && t.actInBulk(r, req) {
+			if r := t.sound(ord); r != nil && matches(&req.Filter, &r.a) && t.actInBulk(r, req) {
 				result.Count++
 			}
 		}

@@ -43,7 +43,7 @@ func (w *sweep) retire(class byte, before time.Time) {
 
 // retireRecord leaves the id, the digest and what became of it.
 func (t *tx) retireRecord(ord uint64) {
-	r := t.load(ord)
+	r := t.sound(ord)
 	if r == nil {
 		return
 	}

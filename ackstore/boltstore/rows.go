@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -130,12 +131,15 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// errDamaged is a row that is none of ours: a disk has changed it.
+var errDamaged = errors.New("boltstore: damaged row")
+
 // encode cannot fail on our own rows: they hold nothing that CBOR lacks.
 func encode(v any) []byte { return must(encoder.Marshal(v)) }
 
 func decode(b []byte, v any) error {
 	if err := decoder.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("boltstore: damaged row: %w", err)
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	for _, at := range timesOf(v) {
 		*at = at.Round(time.Microsecond)

@@ -2,6 +2,7 @@ package boltstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"pushd/ackstore"
@@ -97,9 +98,9 @@ func (w *sweep) moments() {
 			return
 		}
 		ord, kind := ordOf(key[8:]), key[16]
-		r := t.load(ord)
+		r := t.sound(ord)
 		if r == nil {
-			t.del(bucketTimes, clone(key)) // of a damaged file
+			t.del(bucketTimes, clone(key))
 			continue
 		}
 		switch kind {
@@ -113,6 +114,20 @@ func (w *sweep) moments() {
 			return
 		}
 	}
+}
+
+// sound is load for what goes over many, which a damaged record must not stop for
+// all the others: that one is left as it is, with a line in the log; nil.
+func (t *tx) sound(ord uint64) *rec {
+	if t.err != nil {
+		return nil
+	}
+	r := t.load(ord)
+	if errors.Is(t.err, errDamaged) {
+		t.s.log.Error().Err(t.err).Uint64("ord", ord).Msg("a record is damaged and left as it is; pushctl verify tells of it")
+		t.err = nil
+	}
+	return r
 }
 
 // pauses ends those that were to hold until now.

@@ -5,5 +5,5 @@ package proc
 // sameName compares names of variables.
 func sameName(a, b string) bool { return a == b }
 
-// Shim answers that nothing here is a shim.
-func Shim(path string) (argv []string, message string) { return []string{path}, "" }
+// unshim answers that nothing here is a shim.
+func unshim(path string, _ []string) (argv []string, message string) { return []string{path}, "" }

@@ -71,6 +71,19 @@ func Find(name, dir string, env []string) (path, code, message string) {
 	return found(path, name, err)
 }
 
+// Resolve is Find and, where a shim was found, the program behind it with the
+// arguments it puts first.
+func Resolve(name, dir string, env []string) (argv []string, code, message string) {
+	path, code, message := Find(name, dir, env)
+	if code != "" {
+		return nil, code, message
+	}
+	if argv, message = unshim(path, env); message != "" {
+		return nil, "not_executable", message
+	}
+	return argv, "", ""
+}
+
 func found(path, name string, err error) (string, string, string) {
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot):

@@ -1,9 +1,7 @@
 package proc
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -11,8 +9,8 @@ import (
 // sameName compares names of variables.
 func sameName(a, b string) bool { return strings.EqualFold(a, b) }
 
-// Shim resolves a batch file to the program behind it.
-func Shim(path string) (argv []string, message string) {
+// unshim resolves a batch file to the program behind it.
+func unshim(path string, env []string) (argv []string, message string) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".cmd", ".bat":
 	case ".ps1":
@@ -32,8 +30,8 @@ func Shim(path string) (argv []string, message string) {
 		return nil, path + " is a batch file, and cmd.exe would read its arguments as commands; name the program itself"
 	}
 	if argv[0] == "node" {
-		node, err := exec.LookPath("node")
-		if err != nil && !errors.Is(err, exec.ErrDot) {
+		node, code, _ := Find("node", "", env)
+		if code != "" {
 			return nil, path + " needs node, which is not found"
 		}
 		argv[0] = node

@@ -32,13 +32,9 @@ func (s Starter) Start(spec Spec) Process {
 	if code, message := checkDir(spec.Dir); code != "" {
 		return notStarted(code, message)
 	}
-	path, code, message := Find(spec.Argv[0], spec.Dir, spec.Env)
+	argv, code, message := Resolve(spec.Argv[0], spec.Dir, spec.Env)
 	if code != "" {
 		return notStarted(code, message)
-	}
-	argv, message := Shim(path)
-	if message != "" {
-		return notStarted("not_executable", message)
 	}
 	p, err := start(spec, append(argv, spec.Argv[1:]...))
 	if err != nil {
@@ -131,10 +127,13 @@ func resume(pid uint32) error {
 	return nil
 }
 
-// Stop sends CTRL_BREAK to the group, which needs a console. A service has none:
-// then there is only Kill.
+// Stop sends CTRL_BREAK to the program's group. What has no console cannot be
+// asked.
 func (p *jobbed) Stop() {
-	if windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid)) != nil {
+	if p.alive() == 0 {
+		return // the number may be another's by now
+	}
+	if !askToEnd(uint32(p.cmd.Process.Pid)) {
 		p.Kill()
 	}
 }

@@ -26,7 +26,7 @@ const versionFor = 5 * time.Second
 func (p Preflight) check(ctx context.Context, r *Runner, command []string, dir string) error {
 	if len(command) > 0 {
 		env := childEnv(r.Environ, nil, nil, r.Secrets(), nil)
-		if _, code, message := proc.Find(command[0], dir, env); code != "" {
+		if _, code, message := proc.Resolve(command[0], dir, env); code != "" {
 			return fmt.Errorf("%s", message)
 		}
 		if len(p.Version) > 0 {

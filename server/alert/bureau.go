@@ -18,6 +18,7 @@ import (
 // Source is what alerts ask of a store.
 type Source interface {
 	Machines(ctx context.Context, r ackstore.Rules, after string, limit int) ([]ackstore.Machine, error)
+	Overview(ctx context.Context, r ackstore.Rules) (ackstore.Overview, error)
 	Writable(ctx context.Context) error
 	ackstore.Outbox
 }
@@ -73,7 +74,8 @@ func (b *Bureau) Changed(changes []ackstore.Change) {
 	}
 }
 
-// Run tells until ctx ends. What was not told then is in the store's outbox.
+// Run tells until ctx ends. What was heard and not told then is in the store's
+// outbox: the next one tells it.
 func (b *Bureau) Run(ctx context.Context, store Source) error {
 	b.store = store
 	b.forgetStrangers(ctx)
@@ -81,7 +83,26 @@ func (b *Bureau) Run(ctx context.Context, store Source) error {
 	b.couriers.Go(func() { b.look(ctx) })
 	b.listen(ctx)
 	b.couriers.Wait()
+	b.close(context.WithoutCancel(ctx))
 	return nil
+}
+
+// close puts what waits for its time into the outbox.
+func (b *Bureau) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for len(b.heard) > 0 {
+		b.enter(<-b.heard)
+	}
+	for _, d := range b.office.Load().desks {
+		m := d.take(b.deps.Now(), true)
+		if m == nil {
+			continue
+		}
+		if err := b.put(ctx, d, m.letter(d.id)); err != nil {
+			b.deps.Logger.Error().Str("receiver", d.id).AnErr("cause", err).Int("alerts", m.Count).Msg("alerts are lost: the store cannot write")
+		}
+	}
 }
 
 // forgetStrangers throws away what waits for receivers that are no more.
@@ -114,11 +135,7 @@ func (b *Bureau) listen(ctx context.Context) {
 	for {
 		select {
 		case changes := <-b.heard:
-			for i := range changes {
-				if e, is := eventOf(&changes[i]); is {
-					b.add(e)
-				}
-			}
+			b.enter(changes)
 		case <-tick.C:
 			b.postDue(ctx)
 		case a := <-b.adopting:
@@ -134,6 +151,15 @@ func (b *Bureau) listen(ctx context.Context) {
 func (b *Bureau) pulse() time.Duration {
 	c := &b.office.Load().cfg
 	return min(max(min(c.Gather, c.Every)/4, 10*time.Millisecond), time.Second)
+}
+
+// enter adds what changes say to people.
+func (b *Bureau) enter(changes []ackstore.Change) {
+	for i := range changes {
+		if e, is := eventOf(&changes[i]); is {
+			b.add(e)
+		}
+	}
 }
 
 // add enters an event at each desk that wants it. What has passed was another
@@ -156,38 +182,47 @@ func (b *Bureau) postDue(ctx context.Context) {
 		b.deps.Logger.Warn().Uint64("changes", n).Msg("too much happened at once to tell of all of it")
 	}
 	for _, d := range b.office.Load().desks {
-		d.mu.Lock()
-		m := d.ledger.due(b.deps.Now())
-		d.mu.Unlock()
-		if m != nil {
-			b.post(ctx, d, m)
+		if m := d.take(b.deps.Now(), false); m != nil {
+			l := m.letter(d.id)
+			// Where the store cannot write, that itself is the news: it is told at
+			// once and without the outbox.
+			if b.put(ctx, d, l) != nil {
+				b.couriers.Go(func() { b.tellDirectly(ctx, d, l) })
+			}
 		}
 	}
 }
 
-func (b *Bureau) post(ctx context.Context, d *desk, m *Message) {
-	body, err := json.Marshal(m)
-	if err != nil {
-		return // of our own words
-	}
-	l := ackstore.Letter{To: d.id, ID: "msg_" + uuid.NewString(), Body: body}
-	// Where the store cannot write, that itself is the news: it is told at once
-	// and without the outbox.
-	posting, cancel := context.WithTimeout(ctx, 5*time.Second)
+// put puts a letter into the outbox.
+func (b *Bureau) put(ctx context.Context, d *desk, l ackstore.Letter) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := b.store.Post(posting, []ackstore.Letter{l}); err != nil {
-		go b.tellDirectly(context.WithoutCancel(ctx), d.receiver.Load(), l)
-		return
+	if err := b.store.Post(ctx, []ackstore.Letter{l}); err != nil {
+		return err
 	}
 	select {
 	case d.more <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
-func (b *Bureau) tellDirectly(ctx context.Context, r *Receiver, l ackstore.Letter) {
-	if err := r.send(ctx, b.client, l.ID, l.Body, b.deps.Now()); err != nil {
-		b.deps.Logger.Error().Str("receiver", r.ID).AnErr("cause", err).Msg("an alert is lost: the store cannot write and its receiver does not take it")
+// tellDirectly tells a letter that is nowhere but here, as often as a courier would.
+func (b *Bureau) tellDirectly(ctx context.Context, d *desk, l ackstore.Letter) {
+	for {
+		tried, wait := b.try(ctx, d.receiver.Load(), &l)
+		if tried.Gone {
+			if tried.Error != "" {
+				b.deps.Logger.Error().Str("receiver", d.id).Msg("an alert is lost: the store cannot write and its receiver does not take it")
+			}
+			return
+		}
+		l.Tries++
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

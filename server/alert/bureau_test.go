@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,6 +273,83 @@ func TestAMachineThatIsAwayForLong(t *testing.T) {
 	attach()
 	_, body = r.next(t)
 	require.Contains(t, body, "machine m1 is back")
+}
+
+// Who removes a machine that is away has seen to it.
+func TestAMachineThatIsRemovedIsNotAwayAnyMore(t *testing.T) {
+	r := receiver(t)
+	s := openStore(t)
+	rules := ackstore.Rules{MaxMachines: 10, MaxQueued: 10}
+	at, err := s.Attach(t.Context(), rules, []ackstore.AttachReq{{MachineID: "m1", MaxInFlight: 1}})
+	require.NoError(t, err)
+	require.NoError(t, s.Detach(t.Context(), rules, []ackstore.DetachReq{{Lease: at[0].Lease}}))
+	run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	_, body := r.next(t)
+	require.Contains(t, body, "machine m1 is offline")
+	require.NoError(t, s.DropMachine(t.Context(), rules, "m1"))
+	_, body = r.next(t)
+	require.Contains(t, body, "machine m1 is no more")
+}
+
+// What was heard and not yet told when the bureau ends is told by the next one.
+func TestWhatWasGatheredOutlivesTheEnd(t *testing.T) {
+	r := receiver(t)
+	s := openStore(t)
+	c := load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n")
+	slow := *c
+	slow.Gather = time.Hour
+	b, stop := run(t, &slow, s)
+	b.Changed([]ackstore.Change{gaveUp})
+	stop()
+	run(t, c, s)
+	_, body := r.next(t)
+	require.Contains(t, body, "a1 on m1 was given up")
+}
+
+// moodyStore writes, or does not.
+type moodyStore struct {
+	alert.Source
+	broken atomic.Bool
+}
+
+func (s *moodyStore) Writable(ctx context.Context) error {
+	if s.broken.Load() {
+		return ackstore.ErrUnavailable
+	}
+	return s.Source.Writable(ctx)
+}
+
+func (s *moodyStore) Post(ctx context.Context, letters []ackstore.Letter) error {
+	if s.broken.Load() {
+		return ackstore.ErrUnavailable
+	}
+	return s.Source.Post(ctx, letters)
+}
+
+// That the store cannot write is told though the receiver is not there at first, and
+// that it can again.
+func TestABrokenStoreIsToldUntilItIsHeard(t *testing.T) {
+	r := receiver(t, 503)
+	s := &moodyStore{Source: openStore(t)}
+	s.broken.Store(true)
+	run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	_, first := r.next(t)
+	_, again := r.next(t) // five seconds later
+	require.Equal(t, first, again)
+	s.broken.Store(false)
+	_, body := r.next(t)
+	require.Contains(t, body, "the store can write again")
+}
+
+// A stranger's words mention nobody.
+func TestSlackReadsNoMentionInWhatIsTold(t *testing.T) {
+	r := receiver(t)
+	b, _ := run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), openStore(t))
+	b.Changed([]ackstore.Change{{MachineID: "m1", Event: "breaker_open", Detail: "<!channel>&"}})
+	_, body := r.next(t)
+	var sent struct{ Text string }
+	require.NoError(t, json.Unmarshal([]byte(body), &sent))
+	require.Contains(t, sent.Text, "&lt;!channel&gt;&amp;")
 }
 
 func TestErrorsNameNoAddress(t *testing.T) {

@@ -1,9 +1,15 @@
 package alert
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+
+	"pushd/ackstore"
 )
 
 // shownMost is how many alerts a message spells out.
@@ -40,6 +46,12 @@ func newLedger(gather, every time.Duration) *ledger {
 	return &ledger{gather: gather, every: every, place: map[string]int{}, open: map[string]Kind{}, flood: map[Kind]int{}}
 }
 
+// letter is m on its way to a receiver.
+func (m *Message) letter(to string) ackstore.Letter {
+	body, _ := json.Marshal(m) // of our own words
+	return ackstore.Letter{To: to, ID: "msg_" + uuid.NewString(), Body: body}
+}
+
 // add takes an event. What passes before it was told is forgotten.
 func (l *ledger) add(e Event, now time.Time) {
 	if e.Passed {
@@ -56,6 +68,8 @@ func (l *ledger) add(e Event, now time.Time) {
 }
 
 func (l *ledger) fire(e Event) {
+	// What was to be told as passed and is back has not passed.
+	l.passed = slices.DeleteFunc(l.passed, func(p Event) bool { return p.Key == e.Key })
 	if i, waiting := l.place[e.Key]; waiting {
 		l.fresh[i] = e
 		return
@@ -89,7 +103,15 @@ func (l *ledger) pass(e Event) {
 
 // due is the message that is to be told now, or nil.
 func (l *ledger) due(now time.Time) *Message {
-	if l.dueAt.IsZero() || now.Before(l.dueAt) {
+	if now.Before(l.dueAt) {
+		return nil
+	}
+	return l.all(now)
+}
+
+// all is the message of all that is to be told, due or not, or nil.
+func (l *ledger) all(now time.Time) *Message {
+	if l.dueAt.IsZero() {
 		return nil
 	}
 	m := l.message(now)

@@ -61,6 +61,20 @@ func TestWhatPassesIsTold(t *testing.T) {
 	require.Nil(t, l.Due(noon.Add(time.Hour)))
 }
 
+// What goes and comes between two messages has not passed: the last word is that it
+// stands.
+func TestWhatIsBackHasNotPassed(t *testing.T) {
+	l := alert.NewLedger(10*time.Second, time.Minute)
+	l.Add(fired(alert.Offline, "m1"), noon)
+	require.NotNil(t, l.Due(noon.Add(10*time.Second)))
+	l.Add(passed("m1"), noon.Add(11*time.Second))
+	l.Add(fired(alert.Offline, "m1"), noon.Add(12*time.Second))
+	m := l.Due(noon.Add(2 * time.Minute))
+	require.Equal(t, "pushd: 1 machine_offline", m.Title)
+	l.Add(passed("m1"), noon.Add(3*time.Minute))
+	require.Equal(t, "pushd: 1 resolved", l.Due(noon.Add(4*time.Minute)).Title)
+}
+
 func TestAFloodIsCountedAndNotKept(t *testing.T) {
 	l := alert.NewLedger(time.Second, time.Minute)
 	for i := range 5000 {

@@ -11,10 +11,16 @@ import (
 // lookEvery is how often it is looked for what no change tells of.
 const lookEvery = 15 * time.Second
 
-// look finds machines that are away and a store that cannot write.
+// standing is what does not pass by itself, by its key: what is told of it now, and
+// what is told when it is there no more.
+type standing map[string]struct{ fired, passed Event }
+
+// look finds what stands: machines that are away, what is paused for help, breakers
+// that are not closed, a store that cannot write. Some of it no change tells of,
+// and what held before the start, or was missed in a flood, only shows here.
 func (b *Bureau) look(ctx context.Context) {
 	var last *office
-	away := map[string]bool{}
+	before := standing{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -22,15 +28,35 @@ func (b *Bureau) look(ctx context.Context) {
 		case <-time.After(b.lookPause()):
 		}
 		now := b.office.Load()
-		if len(now.desks) > 0 && b.lookAtStore(ctx) {
-			b.lookAtMachines(ctx, away, now != last)
-			last = now
+		if len(now.desks) == 0 || !b.lookAtStore(ctx) {
+			continue
 		}
+		found := standing{}
+		if b.findMachines(ctx, before, found) != nil || b.findDoors(ctx, found) != nil {
+			continue // half of it would look as if the rest had passed
+		}
+		b.compare(before, found, now != last) // all of it to receivers that may be new
+		before, last = found, now
 	}
 }
 
 func (b *Bureau) lookPause() time.Duration {
 	return min(lookEvery, max(b.office.Load().cfg.OfflineAfter/4, 10*time.Millisecond))
+}
+
+// compare tells what is new and what is no more.
+func (b *Bureau) compare(before, found standing, again bool) {
+	for key, s := range found {
+		if _, known := before[key]; !known || again {
+			b.add(s.fired)
+		}
+	}
+	for key, s := range before {
+		if _, still := found[key]; !still {
+			s.passed.At = b.deps.Now()
+			b.add(s.passed)
+		}
+	}
 }
 
 func (b *Bureau) lookAtStore(ctx context.Context) bool {
@@ -48,43 +74,71 @@ func (b *Bureau) lookAtStore(ctx context.Context) bool {
 	return err == nil
 }
 
-// lookAtMachines tells of those that have been offline or silent for long, and of
-// those that are back. All that are away are told again to receivers that may be new.
-func (b *Bureau) lookAtMachines(ctx context.Context, away map[string]bool, again bool) {
+// findMachines finds those that have been offline or silent for long.
+func (b *Bureau) findMachines(ctx context.Context, before, found standing) error {
 	const page = 1000
 	after := ""
 	for {
 		machines, err := b.store.Machines(ctx, b.deps.Rules(), after, page)
 		if err != nil {
-			return
+			return err
 		}
 		for i := range machines {
-			b.lookAtMachine(&machines[i], away, again)
+			b.findMachine(&machines[i], before, found)
 			after = machines[i].ID
 		}
 		if len(machines) < page {
-			return
+			return nil
 		}
 	}
 }
 
-func (b *Bureau) lookAtMachine(m *ackstore.Machine, away map[string]bool, again bool) {
+func (b *Bureau) findMachine(m *ackstore.Machine, before, found standing) {
 	now := b.deps.Now()
+	e := Event{Kind: Offline, Key: "machine/" + m.ID, Machine: m.ID, At: now}
 	gone := m.Presence == ackstore.Offline && m.EverSubscribed || m.Presence == ackstore.Suspect
-	long := gone && !m.Since.IsZero() && now.Sub(m.Since) >= b.office.Load().cfg.OfflineAfter
-	if long == away[m.ID] && !(long && again) {
+	s := before[e.Key]
+	if gone && !m.Since.IsZero() && now.Sub(m.Since) >= b.office.Load().cfg.OfflineAfter {
+		s.fired, s.passed = e, e
+		s.fired.Text = fmt.Sprintf("machine %s is %s since %s, with %d waiting", m.ID, m.Presence, m.Since.UTC().Format(time.RFC3339), m.Queued)
+		s.passed.Passed, s.passed.Text = true, "machine "+m.ID+" is no more" // unless it is seen again
+		found[e.Key] = s
 		return
 	}
-	e := Event{Kind: Offline, Key: "machine/" + m.ID, Machine: m.ID, At: now}
-	if long {
-		away[m.ID] = true
-		e.Text = fmt.Sprintf("machine %s is %s since %s, with %d waiting", m.ID, m.Presence, m.Since.UTC().Format(time.RFC3339), m.Queued)
-	} else {
-		delete(away, m.ID)
-		e.Passed, e.Text = true, "machine "+m.ID+" is back"
-		if gone { // again, or the settings are more patient now
-			e.Text = fmt.Sprintf("machine %s is %s, but not for long", m.ID, m.Presence)
-		}
+	s.passed.Text = "machine " + m.ID + " is back"
+	if gone { // again, or the settings are more patient now
+		s.passed.Text = fmt.Sprintf("machine %s is %s, but not for long", m.ID, m.Presence)
 	}
-	b.add(e)
+	if _, told := before[e.Key]; told {
+		before[e.Key] = s
+	}
+}
+
+// findDoors finds what is paused for help, and breakers that are not closed.
+func (b *Bureau) findDoors(ctx context.Context, found standing) error {
+	o, err := b.store.Overview(ctx, b.deps.Rules())
+	if err != nil {
+		return err
+	}
+	for i := range o.Holds {
+		h := &o.Holds[i]
+		found.door(ackstore.Change{ActionID: h.ActionID, MachineID: h.MachineID, Detail: string(h.Scope) + " " + h.ID + " " + h.Cause, At: h.Since}, "paused", "resumed")
+	}
+	for i := range o.Breakers {
+		c := &o.Breakers[i]
+		found.door(ackstore.Change{MachineID: c.MachineID, Detail: c.Target, At: c.Since}, "breaker_open", "breaker_closed")
+	}
+	return nil
+}
+
+// door is told in the words of the changes that shut and open it.
+func (s standing) door(c ackstore.Change, shut, open string) {
+	c.Event = shut
+	fired, is := eventOf(&c)
+	if !is {
+		return
+	}
+	c.Event = open
+	passed, _ := eventOf(&c)
+	s[fired.Key] = struct{ fired, passed Event }{fired, passed}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // office is who is told, and how. It is never changed; its desks are.
@@ -56,6 +57,16 @@ func (o *office) desk(id string) *desk {
 		}
 	}
 	return nil
+}
+
+// take is what is to be told now, or nil: at the end all of it, due or not.
+func (d *desk) take(now time.Time, all bool) *Message {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if all {
+		return d.ledger.all(now)
+	}
+	return d.ledger.due(now)
 }
 
 // renew has a desk's courier use r from the next letter on.

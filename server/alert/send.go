@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"pushd/server/webhook"
@@ -48,7 +49,7 @@ func (r *Receiver) send(ctx context.Context, client *http.Client, id string, bod
 	case "webhook":
 		return r.sendWebhook(ctx, client, id, &m, now)
 	case "slack":
-		return post(ctx, client, r.url, map[string]any{"text": m.Title + "\n" + m.Text}, nil)
+		return post(ctx, client, r.url, map[string]any{"text": slackText.Replace(m.Title + "\n" + m.Text)}, nil)
 	case "telegram":
 		return post(ctx, client, r.url+"/bot"+r.token+"/sendMessage", map[string]any{
 			"chat_id": r.chat, "text": clip(m.Title+"\n"+m.Text, 4096), "disable_web_page_preview": true,
@@ -56,6 +57,9 @@ func (r *Receiver) send(ctx context.Context, client *http.Client, id string, bod
 	}
 	return r.run(ctx, &m, body)
 }
+
+// slackText keeps what stands in a label or a target from being read as a mention.
+var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func (r *Receiver) sendWebhook(ctx context.Context, client *http.Client, id string, m *Message, now time.Time) error {
 	kind := "alert.fired"

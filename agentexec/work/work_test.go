@@ -4,97 +4,22 @@ package work_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"pushd/agentexec/proc"
 	"pushd/agentexec/task"
 	"pushd/agentexec/work"
 	"pushd/policy"
 )
 
-type handler interface {
-	Run(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict
-	Ready(ctx context.Context) error
-}
-
-// The test binary is its own supervisor and its own fake CLI.
-func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv("AGENTEXEC_REPLAY") != "":
-		replay(os.Getenv("AGENTEXEC_REPLAY"))
-	case os.Getenv("AGENTEXEC_SUPERVISOR") != "" && len(os.Args) == 1: // a fuzz worker has arguments
-		os.Exit(proc.Supervise())
-	}
-	os.Setenv("AGENTEXEC_SUPERVISOR", "1")
-	os.Exit(m.Run())
-}
-
-func self(t *testing.T) string {
-	path, err := os.Executable()
-	require.NoError(t, err)
-	return path
-}
-
-const secret = "tok_0123456789abcdef"
-
-func newRunner(t *testing.T) *work.Runner {
-	return &work.Runner{
-		Start: proc.Starter{Supervisor: []string{self(t)}}.Start, Dir: filepath.Join(t.TempDir(), "runs"),
-		Environ: append(os.Environ(), "PUSHD_TOKEN="+secret, "MY_TOKEN=x"+secret, "ANTHROPIC_API_KEY=k", "OTHER=o"),
-		Secrets: func() []string { return []string{secret} }, Now: time.Now,
-	}
-}
-
-func job(payload string) task.Job {
-	return task.Job{RunID: "test." + rand.Text(), Action: task.Action{
-		ActionID: "a1", Delivery: 1, MachineID: "m", SessionID: "s", Type: "work", Payload: json.RawMessage(payload),
-	}}
-}
-
-// whenItSpeaks tells when a program of the runner has printed something.
-func whenItSpeaks(r *work.Runner) <-chan struct{} {
-	spoke, start := make(chan struct{}), r.Start
-	var once sync.Once
-	r.Start = func(s proc.Spec) proc.Process {
-		s.Stdout = listener{s.Stdout, func() { once.Do(func() { close(spoke) }) }}
-		return start(s)
-	}
-	return spoke
-}
-
-type listener struct {
-	io.Writer
-	heard func()
-}
-
-func (l listener) Write(p []byte) (int, error) {
-	n, err := l.Writer.Write(p)
-	l.heard()
-	return n, err
-}
-
 func sh(t *testing.T, script string) *work.Program {
 	return &work.Program{Runner: newRunner(t), Command: []string{"sh", "-c", script}}
-}
-
-func run(t *testing.T, h handler, payload string) (task.Verdict, work.Result) {
-	t.Helper()
-	v := h.Run(t.Context(), job(payload), &task.Pulse{})
-	var r work.Result
-	_ = json.Unmarshal(v.Result, &r)
-	return v, r
 }
 
 func TestAProgramsResult(t *testing.T) {
@@ -251,81 +176,6 @@ func TestAPromptOfAnyLength(t *testing.T) {
 	a = work.Adapter{Format: "plain", Argv: []string{"echo", "{prompt}"}, Prompt: "arg"}
 	v, _ = run(t, &work.CLI{Runner: newRunner(t), Adapter: a}, string(prompt))
 	require.Equal(t, policy.Permanent, v.Kind)
-}
-
-func TestPrompts(t *testing.T) {
-	t.Parallel()
-	for payload, good := range map[string]bool{
-		`"hi"`:                                   true,
-		`{"prompt":"hi"}`:                        true,
-		`{"prompt":"hi","resume":"0-a.b_c"}`:     true,
-		`{"prompt":"hi","model":"a/b:c"}`:        true,
-		`{"prompt":"hi","resume":"--dangerous"}`: false,
-		`{"prompt":"hi","resume":"../x"}`:        false,
-		`{"prompt":"hi","model":"-m"}`:           false,
-		`{"prompt":"hi","resum":"x"}`:            false,
-		`""`:                                     false,
-		`null`:                                   false,
-		`7`:                                      false,
-		``:                                       false,
-	} {
-		_, err := work.ParsePrompt(json.RawMessage(payload))
-		require.Equal(t, good, err == nil, "%s: %v", payload, err)
-	}
-}
-
-func FuzzPrompt(f *testing.F) {
-	f.Add([]byte(`{"prompt":"x","resume":"y"}`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		p, err := work.ParsePrompt(payload)
-		if err == nil {
-			require.NotEmpty(t, p.Prompt)
-			require.False(t, strings.HasPrefix(p.Resume, "-") || strings.HasPrefix(p.Model, "-"))
-		}
-	})
-}
-
-func TestACall(t *testing.T) {
-	t.Parallel()
-	var seen http.Header
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen = r.Header
-		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees the client go
-		switch r.URL.Path {
-		case "/ok":
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"clicked":true}`))
-		case "/busy":
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case "/bad":
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte("no such window"))
-		case "/hang":
-			<-r.Context().Done()
-		}
-	}))
-	defer srv.Close()
-	call := func(path string) (task.Verdict, work.Result) {
-		return run(t, &work.Call{
-			Client: srv.Client(), URL: srv.URL + path, Runner: newRunner(t),
-			Windows: work.Windows{FirstOutput: 300 * time.Millisecond},
-		}, `{"x":1}`)
-	}
-	v, _ := call("/ok")
-	require.Equal(t, policy.Done, v.Status)
-	require.JSONEq(t, `{"clicked":true}`, string(v.Result))
-	require.Equal(t, "a1", seen.Get("Idempotency-Key"))
-	v, _ = call("/busy")
-	require.Equal(t, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "overloaded", RetryAfter: 7 * time.Second}, v.Outcome)
-	v, _ = call("/bad")
-	require.Equal(t, policy.Permanent, v.Kind)
-	require.Contains(t, v.Message, "no such window")
-	v, _ = call("/hang")
-	require.Equal(t, "first_output", v.Code, "%+v", v)
-	srv.Close()
-	v, _ = call("/ok")
-	require.Equal(t, policy.Outcome{Status: policy.Failed, Kind: policy.Transient, Code: "network"}, v.Outcome)
 }
 
 func TestPreflight(t *testing.T) {

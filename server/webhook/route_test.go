@@ -176,7 +176,7 @@ func TestRoutesAreRead(t *testing.T) {
 		"source: github\nactions: [{machine_id: m, type: t}]":                                        "needs secrets",
 		"source: github\nsecrets: [env:NONE]\nactions: [{machine_id: m, type: t}]":                   "NONE is empty",
 		"source: github\nsecrets: [env:SHORT]\nactions: [{machine_id: m, type: t}]":                  "shorter than 16",
-		"source: github\nsecrets: [file:/no]\nactions: [{machine_id: m, type: t}]":                   "no such file",
+		"source: github\nsecrets: [file:/no]\nactions: [{machine_id: m, type: t}]":                   "secrets[0]: open /no",
 		"source: github\nsecrets: [pushd-plain]\nactions: [{machine_id: m, type: t}]":                "env:NAME or file:PATH",
 		"source: standard\nsecrets: [env:SHORT]\nactions: [{machine_id: m, type: t}]":                "base64",
 		"source: none\nsecrets: [env:SHORT]\nactions: [{machine_id: m, type: t}]":                    "has no secrets",

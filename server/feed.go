@@ -20,16 +20,25 @@ import (
 const (
 	feedStream    = "feed"
 	feedHeartbeat = 15 * time.Second
+
+	frameGap  = 250 * time.Millisecond // from one frame to the next: four a second are as quick as an eye
+	frameMost = 500                    // changes in a frame; more are not worth a browser's while
+	frameEnd  = "end"                  // the comment that ends one; no viewer sees it
 )
 
-// feed broadcasts what changes to dashboards. It is lossy on purpose: a viewer
-// that missed something is told to read again (event resync), and one that does
-// not read is cut off, never waited for.
+// feed broadcasts what changes to dashboards, gathered into frames: what happens
+// within a quarter of a second goes out in one write. It is lossy on purpose: a
+// viewer that missed something is told to read again (event resync), and one that
+// does not read is cut off, never waited for.
 type feed struct {
 	hub    *Hub
 	log    zerolog.Logger
 	server *sse.Server
-	serial uint64 // of events; only run writes it
+
+	// Only run has to do with these.
+	serial  uint64 // of events
+	pending []ackstore.Change
+	open    bool // events have gone out whose frame has not ended
 
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
@@ -56,21 +65,48 @@ func (f *feed) run(ctx context.Context) {
 	defer f.server.Close()
 	beat := time.NewTicker(feedHeartbeat)
 	defer beat.Stop()
+	var next <-chan time.Time // when a frame is due
+	var last time.Time
 	for {
 		select {
 		case changes := <-f.hub.feed:
-			for i := range changes {
-				f.publish(changes[i])
-			}
-			f.resync()
+			f.gather(changes)
 		case <-beat.C:
-			f.server.TryPublish(feedStream, &sse.Event{Comment: []byte("hb")})
-			f.resync()
+			f.comment("hb")
+		case <-next:
+			f.frame()
+			next, last = nil, time.Now()
 		case <-ctx.Done():
 			f.close()
 			return
 		}
+		if next == nil && f.due() {
+			next = time.After(time.Until(last.Add(frameGap)))
+		}
 	}
+}
+
+// gather keeps changes for the next frame; what has no room there is missed.
+func (f *feed) gather(changes []ackstore.Change) {
+	room := min(len(changes), frameMost-len(f.pending))
+	f.pending = append(f.pending, changes[:room]...)
+	f.hub.missed.Add(uint64(len(changes) - room))
+}
+
+func (f *feed) due() bool { return len(f.pending) > 0 || f.open || f.hub.missed.Load() > 0 }
+
+// frame sends what was gathered, and that something was missed.
+func (f *feed) frame() {
+	for i := range f.pending {
+		f.publish(f.pending[i])
+	}
+	f.pending = f.pending[:0]
+	f.resync()
+	f.open = !f.comment(frameEnd)
+}
+
+func (f *feed) comment(text string) bool {
+	return f.server.TryPublish(feedStream, &sse.Event{Comment: []byte(text)})
 }
 
 // publish sends one change; a machine, session, replay or breaker that changed is
@@ -95,6 +131,7 @@ func (f *feed) publish(c ackstore.Change) {
 // send publishes a fresh event: the library keeps what it is given.
 func (f *feed) send(name string, data []byte) bool {
 	f.serial++
+	f.open = true
 	id := strconv.FormatUint(f.serial, 10)
 	return f.server.TryPublish(feedStream, &sse.Event{ID: []byte(id), Event: []byte(name), Data: data})
 }
@@ -190,15 +227,16 @@ func (c *call) openFeed() error {
 	return nil
 }
 
-// feedWriter holds an event back until it is flushed, and then writes it at once
-// under a deadline. After the first error it swallows everything: the library's
+// feedWriter holds events back until their frame has ended, and then writes them at
+// once under a deadline. After the first error it swallows everything: the library's
 // loop must go on reading its channel, or it would hold up all the others.
 type feedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	cut     context.CancelFunc
 	reach   func(machineID string) bool // nil: all
-	event   []byte
+	event   []byte                      // that is being written
+	frame   []byte                      // whole events
 	dead    bool
 }
 
@@ -216,15 +254,22 @@ func (w *feedWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush writes the event, if the viewer may see it.
+// Flush puts the event to its frame, if the viewer may see it, and writes the frame
+// when a comment ends it. The first flush has no event: it writes the headers.
 func (w *feedWriter) Flush() {
 	event := w.event
 	w.event = w.event[:0]
-	if w.dead || len(event) > 0 && !w.within(event) {
+	comment := bytes.HasPrefix(event, []byte(": "))
+	ends := bytes.HasPrefix(event, []byte(": "+frameEnd+"\n"))
+	if !ends && (comment || w.within(event)) {
+		w.frame = append(w.frame, event...)
+	}
+	if w.dead || len(event) > 0 && (!comment || ends && len(w.frame) == 0) {
 		return
 	}
 	_ = w.control.SetWriteDeadline(time.Now().Add(feedWriteTimeout))
-	_, err := w.ResponseWriter.Write(event)
+	_, err := w.ResponseWriter.Write(w.frame)
+	w.frame = w.frame[:0]
 	if err == nil {
 		err = ignoreUnsupported(w.control.Flush())
 	}
@@ -251,5 +296,5 @@ func (w *feedWriter) within(event []byte) bool {
 		}
 		return c.MachineID == "" && c.ActionID == "" && c.Event == "" || c.MachineID != "" && w.reach(c.MachineID)
 	}
-	return true // a comment
+	return true // nothing that names a machine
 }

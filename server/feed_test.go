@@ -2,13 +2,18 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pushd/server/api"
 )
 
 // watch opens the feed under a token's name, or other headers, and waits until it is open.
@@ -89,6 +94,93 @@ func TestAFeedThatIsNotReadHoldsUpNobody(t *testing.T) {
 		case <-deadline:
 			require.Fail(t, "the healthy viewer sees nothing any more")
 		case <-time.After(100 * time.Millisecond): // it may have been dropped: the feed is lossy
+		}
+	}
+}
+
+// chunks opens the feed by hand and returns what the server writes, piece by piece:
+// each write of its own is a chunk.
+func (r *rig) chunks() <-chan string {
+	r.t.Helper()
+	c := r.dial()
+	c.send("GET /v1/feed HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
+	line := func() string {
+		text, _ := c.in.ReadString('\n') // its end ends the pieces
+		return strings.TrimSpace(text)
+	}
+	for line() != "" { // the status and the headers
+	}
+	pieces := make(chan string, 10_000)
+	go func() {
+		defer close(pieces)
+		for {
+			size, err := strconv.ParseInt(line(), 16, 32)
+			if err != nil {
+				return
+			}
+			piece := make([]byte, size+2)
+			if _, err := io.ReadFull(c.in, piece); err != nil {
+				return
+			}
+			pieces <- string(piece[:size])
+		}
+	}()
+	return pieces
+}
+
+func TestTheFeedWritesFourFramesASecondAtMost(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{})
+	began := time.Now()
+	pieces := r.chunks()
+	const n = 200
+	go func() {
+		for i := range n {
+			_, _ = r.client("").Push(context.Background(), api.Push{ActionID: fmt.Sprintf("a%03d", i), MachineID: "m1", Type: "job"}) // what is missing is found below
+		}
+	}()
+	frames, changes := 0, 0
+	for deadline := time.After(patience); changes < n; {
+		select {
+		case piece := <-pieces:
+			if strings.Contains(piece, "event: ") {
+				frames++
+			}
+			changes += strings.Count(piece, `"event":"pushed"`)
+			require.NotContains(t, piece, ": end")
+		case <-deadline:
+			require.Fail(t, "changes are missing", "%d of %d came", changes, n)
+		}
+	}
+	require.LessOrEqual(t, frames, int(time.Since(began)/(250*time.Millisecond))+2)
+	t.Logf("%d changes in %d frames, %s", changes, frames, time.Since(began).Round(time.Millisecond))
+}
+
+func TestMoreThanAFrameHoldsIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{})
+	feed := r.watch("")
+	var array []map[string]any
+	for i := range 900 {
+		array = append(array, push(fmt.Sprintf("a%03d", i), "m1"))
+	}
+	r.want(201, "POST", "/v1/actions", array, nil)
+	told := 0
+	for deadline := time.After(patience); ; {
+		select {
+		case e := <-feed.got:
+			if e.name == "change" {
+				told++
+				continue
+			}
+			require.Equal(t, "resync", e.name)
+			var missed struct{ Missed int }
+			require.NoError(t, json.Unmarshal([]byte(e.data), &missed))
+			require.Equal(t, 500, told)
+			require.Equal(t, 400, missed.Missed)
+			return
+		case <-deadline:
+			require.Fail(t, "nobody says that something was dropped", "%d changes were told", told)
 		}
 	}
 }

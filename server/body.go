@@ -44,13 +44,17 @@ func (c *call) body() ([]byte, error) {
 
 func (c *call) readBody() ([]byte, error) { return c.readAtMost(c.limits().MaxBodyBytes) }
 
+// trusted is how much of a body's length is believed before it is there: what is
+// only announced must cost nothing.
+const trusted = 64 << 10
+
 // readAtMost reads a body whole, if it has at most limit bytes.
 func (c *call) readAtMost(limit int64) ([]byte, error) {
 	control := http.NewResponseController(c.w)
 	_ = control.SetReadDeadline(time.Now().Add(c.cfg.BodyTimeout))
 	var buf bytes.Buffer
 	if n := c.r.ContentLength; n > 0 && n <= limit {
-		buf.Grow(int(n) + bytes.MinRead)
+		buf.Grow(int(min(n, trusted)) + bytes.MinRead)
 	}
 	if c.r.ContentLength > limit {
 		c.w.Header().Set("Connection", "close")

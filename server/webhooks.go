@@ -47,12 +47,16 @@ func (c *call) webhook() error {
 			return err
 		}
 	}
+	seen := c.routing().tallies[rt.ID]
+	if err := rt.Knock(c.r.Header); err != nil {
+		seen.refuse(err, c.cfg.Now())
+		return ofWebhook(err)
+	}
 	body, err := c.readAtMost(rt.MaxBody)
 	if err != nil {
 		return nameBody(err, rt)
 	}
 	opened, err := rt.Open(c.r.Header, body, c.cfg.Now())
-	seen := c.routing().tallies[rt.ID]
 	if err != nil && opened == nil {
 		seen.refuse(err, c.cfg.Now())
 		return ofWebhook(err)
@@ -60,14 +64,15 @@ func (c *call) webhook() error {
 	seen.sign(opened.Secret, c.cfg.Now())
 	if opened.Greeting != nil {
 		seen.greet()
-		return c.answer(http.StatusOK, opened.Greeting.Body)
+		return c.answerSender(opened, http.StatusOK, opened.Greeting.Body)
 	}
 	// A sender that goes now has sent all: what it asked for is done all the same.
 	ctx := context.WithoutCancel(c.r.Context())
 	if err != nil {
 		return c.unreadable(ctx, rt, opened, err)
 	}
-	return c.answerTaken(c.take(ctx, taking{table: c.routing(), route: rt, opened: opened}))
+	got, err := c.take(ctx, taking{table: c.routing(), route: rt, opened: opened})
+	return c.answerTaken(opened, got, err)
 }
 
 // unreadable records that a signed body cannot be read; its sender is told.
@@ -117,7 +122,7 @@ type taken struct {
 // answerTaken answers what became of a delivery: 202 with its actions, 200 where
 // there are none. A sender that is told 4xx for what is not meant for it would in
 // the end be switched off by its own side.
-func (c *call) answerTaken(got ackstore.Received, err error) error {
+func (c *call) answerTaken(o *webhook.Opened, got ackstore.Received, err error) error {
 	if err != nil {
 		return err
 	}
@@ -126,9 +131,19 @@ func (c *call) answerTaken(got ackstore.Received, err error) error {
 		return refuse(malformed, "the delivery is recorded as %d, but no action could be made of it: %s", d.Serial, d.Detail)
 	}
 	if len(d.ActionIDs) == 0 {
-		return c.answer(http.StatusOK, taken{Actions: []string{}})
+		return c.answerSender(o, http.StatusOK, taken{Actions: []string{}})
 	}
-	return c.answer(http.StatusAccepted, taken{d.ActionIDs, &got.Duplicate})
+	return c.answerSender(o, http.StatusAccepted, taken{d.ActionIDs, &got.Duplicate})
+}
+
+// answerSender is an answer of 2xx. Slack takes none but 200 for a command or a
+// click, and would show what it says to who typed or clicked.
+func (c *call) answerSender(o *webhook.Opened, status int, body any) error {
+	if !o.Mute {
+		return c.answer(status, body)
+	}
+	c.write(http.StatusOK, "text/plain", nil)
+	return nil
 }
 
 // taking is a delivery on its way to actions.

@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -55,7 +58,10 @@ webhooks:
   - id: slack
     source: slack
     secrets: [env:SECRET]
+    when: {body.skip: {exists: false}}
     actions: [{machine_id: m1, type: job}]
+  - {id: token, source: token, secrets: [env:SECRET], actions: [{machine_id: m1, type: job}]}
+  - {id: gitlab, source: gitlab, secrets: [env:SECRET], actions: [{machine_id: m1, type: job}]}
 `
 
 // hooked is a rig with webhook routes.
@@ -211,6 +217,95 @@ func TestWhatIsAnsweredToWhom(t *testing.T) {
 	h.want(200, "GET", "/v1/webhooks/test/deliveries?cursor="+page.NextCursor, nil, &page)
 	require.Equal(t, "failed", page.Items[0].Verdict)
 	require.Contains(t, page.Items[0].Detail, "not among the route's machines")
+}
+
+// What Slack's users type and click is answered as Slack wants: 200 and no word.
+func TestSlackIsAnsweredWithoutAWord(t *testing.T) {
+	t.Parallel()
+	h := startHooked(t, hookRoutes, options{})
+	silent := func(body string, verdict string) {
+		a := h.slack(body)
+		require.Equal(t, 200, a.status, "%s", a.body)
+		require.Empty(t, a.body)
+		var page api.List[api.Webhook]
+		h.want(200, "GET", "/v1/webhooks", nil, &page)
+		for _, w := range page.Items {
+			if w.Route == "slack" {
+				require.Equal(t, 1, w.Counts[verdict], "%s: %v", body, w.Counts)
+			}
+		}
+	}
+	silent("command=%2Fdeploy&text=now&trigger_id=1.2", "queued")
+	silent("command=%2Fdeploy&text=now&trigger_id=1.2", "duplicate")
+	silent("ssl_check=1&token=x", "greeted")
+	silent("payload="+url.QueryEscape(`{"type":"block_actions","trigger_id":"1.3","skip":1}`), "filtered")
+	require.Equal(t, 400, h.slack("payload=x").status, "who typed shall see that it did not work")
+	a := h.deliver("slack", `{"type":"event_callback","event_id":"Ev1"}`, "")
+	require.Equal(t, 202, a.status, "an event is no form")
+}
+
+// slack delivers a form, signed.
+func (h *hooked) slack(form string) answer {
+	h.t.Helper()
+	s := h.set.Find("slack").Sign([]byte(form), "", "", false, time.Now())
+	lines := []string{"Content-Type: application/x-www-form-urlencoded"}
+	for name := range s.Header {
+		if name != "Content-Type" {
+			lines = append(lines, name+": "+s.Header.Get(name))
+		}
+	}
+	return h.call("POST", "/webhooks/slack", form, lines...)
+}
+
+// A flood of bad signatures leaves nothing on disk or in the log, holds up nobody,
+// and what it announces costs nothing.
+func TestAFloodOfBadSignatures(t *testing.T) {
+	h := startHooked(t, hookRoutes, options{tokens: map[string][]string{"boss": {"admin"}}, config: func(c *server.Config) { c.MaxTries = 3 }})
+	boss := h.as("boss")
+	commits := sum(h.scrape(boss), "pushd_store_commits_total")
+	wrong := "X-Hub-Signature-256: sha256=00"
+	for range 300 {
+		h.want(401, "POST", "/webhooks/test", good(""), nil, wrong)
+	}
+	h.want(401, "POST", "/webhooks/test", strings.Repeat("x", 1<<20), nil, wrong)
+	require.Equal(t, 202, h.deliver("test", good(""), "d1").status)
+	h.want(401, "GET", "/v1/actions", nil, nil, "Authorization: Bearer none") // not 429
+	var page api.List[api.Delivery]
+	h.want(200, "GET", "/v1/webhooks/test/deliveries", nil, &page, boss)
+	require.Len(t, page.Items, 1)
+	require.Equal(t, commits+1, sum(h.scrape(boss), "pushd_store_commits_total"))
+	for line := range strings.Lines(h.log.String()) {
+		require.Contains(t, line, `"level":"debug"`)
+	}
+
+	// Without a signature, or with a token that is none, the body is not even read.
+	for route, headers := range map[string]string{"test": "", "token": "Authorization: Bearer pushd-test-secreT\r\n", "gitlab": "X-Gitlab-Token: pushd-test-secreT\r\n"} {
+		require.Equal(t, "HTTP/1.1 401 Unauthorized\r\n", h.announce(route, headers), route)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 200 { // each waits for a mebibyte that does not come
+		require.Equal(t, "HTTP/1.1 100 Continue\r\n", h.announce("test", wrong+"\r\n"))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
+}
+
+// announce says that a mebibyte will come, and returns the first line of the answer:
+// the server asks for the body when it begins to read it.
+func (h *hooked) announce(route, headers string) string {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", h.addr)
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST /webhooks/%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n%s\r\n", route, h.addr, 1<<20, headers)
+	require.NoError(h.t, err)
+	require.NoError(h.t, conn.SetReadDeadline(time.Now().Add(patience)))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(h.t, err)
+	return line
 }
 
 // fullDisk is an inbox that cannot write.

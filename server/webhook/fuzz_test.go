@@ -37,6 +37,9 @@ func FuzzSignature(f *testing.F) {
 		if err == nil && o.Greeting == nil {
 			t.Fatalf("%s took %s: %q", source, name, value)
 		}
+		if early := r.Knock(h); early != nil {
+			require.Equal(t, err, early, "what is refused at the door would be refused inside")
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -107,6 +108,23 @@ type Opened struct {
 	ID       string // the sender's name for it
 	Key      string // by which it is known again; empty: it never is
 	Greeting *Greeting
+	Mute     bool // the sender wants 200 and no body, whatever became of it
+}
+
+// Knock says what the headers alone tell against a delivery, before its body is
+// read: another media type, no signature, a secret sent along that is none.
+func (r *Route) Knock(h http.Header) error {
+	if r.sender.unsignedPing(h) {
+		return nil
+	}
+	if _, err := isForm(h); err != nil {
+		return err
+	}
+	_, err := r.verify(&signed{header: h, json: func() ([]byte, error) { return nil, nil }}, time.Time{})
+	if errors.Is(err, ErrMissing) || r.sender.bears || r.Source == "gitlab" && h.Get("webhook-signature") == "" {
+		return err
+	}
+	return nil
 }
 
 // Open checks a delivery's signature and then reads it. The errors are
@@ -125,7 +143,7 @@ func (r *Route) Open(h http.Header, body []byte, now time.Time) (*Opened, error)
 	if err != nil {
 		return nil, err
 	}
-	o := &Opened{Secret: index, Headers: r.keepable(h)}
+	o := &Opened{Secret: index, Headers: r.keepable(h), Mute: form && r.sender.mute}
 	text, err := d.json()
 	if err == nil {
 		o.Message, err = r.read(o.Headers, text)

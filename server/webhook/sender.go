@@ -17,6 +17,8 @@ type sender struct {
 	event  []string // what names an event; those that are there, joined by a dot
 	greets func(*Message) *Greeting
 	secret bool // it cannot be without one
+	bears  bool // it sends its secret, over nothing of the body
+	mute   bool // it shows somebody what it is answered to a form
 }
 
 // Greeting is an answer that is owed before any route is looked at: JSON.
@@ -51,7 +53,7 @@ var senders = map[string]*sender{
 	},
 	"stripe": {claim: stripeClaim, secret: true, id: []string{"body.id"}, event: []string{"body.type"}},
 	"slack": {
-		claim: slackClaim, secret: true, greets: slackChallenge,
+		claim: slackClaim, secret: true, greets: greetSlack, mute: true,
 		id: []string{"body.event_id", "body.trigger_id"}, event: []string{"body.event.type", "body.command"},
 	},
 	"sentry": {
@@ -67,7 +69,7 @@ var senders = map[string]*sender{
 		id: []string{"header.X-Request-UUID", "header.X-Request-Id"}, event: []string{"header.X-Event-Key"},
 	},
 	"hmac":  {check: checkHMAC, secret: true, event: []string{"body.type"}},
-	"token": {check: checkToken, secret: true, event: []string{"body.type"}},
+	"token": {check: checkToken, secret: true, bears: true, event: []string{"body.type"}},
 	"none":  {check: checkNothing, event: []string{"body.type"}},
 	// Settled is no sender: an action that ended is the event, and a chain rule
 	// the route (see [Route.Chain]).
@@ -196,8 +198,12 @@ func pingOf(header, word string) func(*Message) *Greeting {
 	}
 }
 
-// slackChallenge answers url_verification, which proves to Slack that the address is ours.
-func slackChallenge(m *Message) *Greeting {
+// greetSlack answers url_verification, which proves to Slack that the address is
+// ours, and ssl_check, by which it looks at the certificate of a command's address.
+func greetSlack(m *Message) *Greeting {
+	if text(m.Lookup("body.ssl_check")) == "1" {
+		return &Greeting{}
+	}
 	if text(m.Lookup("body.type")) != "url_verification" {
 		return nil
 	}

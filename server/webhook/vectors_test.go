@@ -115,6 +115,7 @@ func (v vector) check(t *testing.T) {
 	var unread *webhook.BadBodyError // a published vector need not be JSON
 	if v.OK {
 		require.True(t, err == nil || errors.As(err, &unread), "%v", err)
+		require.NoError(t, r.Knock(h))
 		return
 	}
 	want := map[string]error{"missing": webhook.ErrMissing, "mismatch": webhook.ErrMismatch, "timestamp": webhook.ErrTimestamp}[v.Why]

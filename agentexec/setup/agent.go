@@ -38,6 +38,9 @@ func Run(ctx context.Context, f File, host Host) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
+	if err := checkProxies(host.Environ); err != nil {
+		return err
+	}
 	if host.Now == nil {
 		host.Now = time.Now
 	}

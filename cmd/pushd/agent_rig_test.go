@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,6 +25,7 @@ type worksite struct {
 	t       *testing.T
 	dir     string
 	address string
+	server  string // as the agent is told; empty: by its address
 	set     []string
 	srv     *daemon
 	agent   *hand
@@ -98,7 +100,8 @@ func (w *worksite) work(env ...string) {
 func (w *worksite) begin(env ...string) {
 	w.t.Helper()
 	h := &hand{exited: make(chan struct{}), up: make(chan struct{})}
-	h.cmd = exec.Command(filepath.Join(bin, "pushd"), "agent", "-c", w.path("agent.yaml"), "--server", "http://"+w.address, "--drain-timeout", "2s")
+	server := cmp.Or(w.server, "http://"+w.address)
+	h.cmd = exec.Command(filepath.Join(bin, "pushd"), "agent", "-c", w.path("agent.yaml"), "--server", server, "--drain-timeout", "2s")
 	h.cmd.Env = append(clean(os.Environ()), env...)
 	h.cmd.Stderr, h.cmd.Stdout = h, h
 	require.NoError(w.t, h.cmd.Start())
@@ -159,6 +162,12 @@ func (w *worksite) push(kind string, n int) {
 		all = append(all, api.Push{ActionID: fmt.Sprintf("%s-%03d", kind, i), MachineID: "m1", Type: kind, OnDead: "skip"})
 	}
 	_, err := w.client().PushAll(w.t.Context(), all)
+	require.NoError(w.t, err)
+}
+
+func (w *worksite) pushOne(id string) {
+	w.t.Helper()
+	_, err := w.client().Push(w.t.Context(), api.Push{ActionID: id, MachineID: "m1", Type: "echo"})
 	require.NoError(w.t, err)
 }
 

@@ -48,7 +48,7 @@ func behind(t *testing.T, set ...string) *proxied {
 // upstream is the server as a proxy calls it.
 func (p *proxied) upstream() string { return strings.TrimPrefix(p.base, "http://") }
 
-// certify makes a certificate for 127.0.0.1: cert.pem, key.pem and both.pem.
+// certify makes a certificate for 127.0.0.1 and pushd.test: cert.pem, key.pem and both.pem.
 func certify(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +57,7 @@ func certify(t *testing.T, dir string) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pushd test"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"pushd.test"},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)

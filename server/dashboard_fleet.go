@@ -61,6 +61,8 @@ type fleetAnswer struct {
 	States     map[string]int `json:"states"`
 	Troubled   int            `json:"troubled"`
 	Orphans    int            `json:"orphans"`
+	Unacked    int            `json:"unacked"` // deliveries in flight that no ack has named
+	Oldest     *oldestUnacked `json:"oldest_unacked,omitempty"`
 	ServerTime api.Time       `json:"server_time"`
 }
 
@@ -100,6 +102,7 @@ func (c *call) showFleet() error {
 			matching = append(matching, *row)
 		}
 	}
+	a.Unacked, a.Oldest = c.hub.stats.oldest(reach)
 	sortFleet(matching, sort)
 	a.Total = len(matching)
 	a.Items = append(a.Items, matching[min(offset, len(matching)):min(offset+limit, len(matching))]...)

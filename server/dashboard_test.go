@@ -69,7 +69,11 @@ type fleetAnswer struct {
 		Queued    int      `json:"queued"`
 		Troubles  []string `json:"troubles"`
 	} `json:"items"`
-	Total, Machines, Troubled int
+	Total, Machines, Troubled, Unacked int
+	OldestUnacked                      *struct {
+		ActionID  string `json:"action_id"`
+		MachineID string `json:"machine_id"`
+	} `json:"oldest_unacked"`
 }
 
 func (a fleetAnswer) ids() []string {
@@ -148,6 +152,38 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	require.Equal(t, "permanent", a.Groups[0].Reason)
 	require.Equal(t, []string{"a1", "a0"}, a.Groups[0].ActionIDs)
 	require.Equal(t, "win-1", a.Groups[0].Machines[0].MachineID)
+}
+
+func TestTheOldestDeliveryWithoutAnAckIsKnown(t *testing.T) {
+	t.Parallel()
+	r := start(t, options{tokens: map[string][]string{"root": {"admin"}, "some": {"read:win-*"}}})
+	for _, sent := range [][2]string{{"first", "mac-1"}, {"second", "win-1"}, {"third", "win-2"}} {
+		r.want(http.StatusCreated, "POST", "/v1/actions", push(sent[0], sent[1]), nil, r.as("root"))
+		r.subscribe(sent[1], "root").await("action")
+	}
+	oldest := func(who, id string, n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			var a fleetAnswer
+			r.want(http.StatusOK, "GET", "/v1/fleet", nil, &a, r.as(who))
+			if id == "" {
+				return a.OldestUnacked == nil && a.Unacked == 0
+			}
+			return a.Unacked == n && a.OldestUnacked != nil && a.OldestUnacked.ActionID == id
+		}, patience, 20*time.Millisecond, id)
+	}
+	oldest("root", "first", 3)
+	oldest("some", "second", 2)
+	ack := func(id, status string) {
+		r.want(http.StatusOK, "POST", "/acks", map[string]any{"action_id": id, "status": status}, nil, r.as("root"))
+	}
+	r.want(http.StatusOK, "POST", "/v1/actions/second/cancel", nil, nil, r.as("root")) // asked: it is out as it was
+	oldest("some", "second", 2)
+	ack("second", "received")
+	oldest("some", "third", 1)
+	ack("third", "done")
+	oldest("some", "", 0)
+	oldest("root", "first", 1)
 }
 
 func TestADashboardSeesWhatItsTokenCovers(t *testing.T) {

@@ -187,6 +187,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer blind()
 	others.Go(func() { s.feed.run(watching) })
 	others.Go(func() { s.seedLost(watching) })
+	others.Go(func() { s.seedUnacked(watching) })
 	others.Go(func() { s.keepUses(watching) })
 	hs := s.httpServer(base)
 	served := make(chan error, 1)

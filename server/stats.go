@@ -55,6 +55,8 @@ type stats struct {
 	machines map[string]*machineStats
 	lost     map[string]string // action to machine: waits to be resent
 	lostOn   map[string]int    // machine to how many of those
+	unacked  map[string]unacked
+	early    map[string]struct{} // actions heard of before the seed of unacked; nil: it is read
 
 	deaths atomic.Uint64 // changes of what is a dead letter
 }
@@ -63,7 +65,7 @@ func newStats(now func() time.Time) *stats {
 	return &stats{
 		now: now, started: now(),
 		timed: map[string]timing{}, machines: map[string]*machineStats{},
-		lost: map[string]string{}, lostOn: map[string]int{},
+		lost: map[string]string{}, lostOn: map[string]int{}, unacked: map[string]unacked{}, early: map[string]struct{}{},
 	}
 }
 
@@ -81,6 +83,7 @@ func (s *stats) take(changes []ackstore.Change) {
 			s.deaths.Add(1)
 		}
 		s.count(c)
+		s.trackUnacked(c)
 		s.trackLost(c.ActionID, c.MachineID, c.Event == "orphan" && c.State.Waits())
 	}
 }

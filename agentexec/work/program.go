@@ -3,10 +3,9 @@ package work
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
-	"runtime"
 
-	"pushd/agentexec/proc"
 	"pushd/agentexec/task"
 	"pushd/policy"
 )
@@ -23,6 +22,8 @@ type Program struct {
 	Runner    *Runner
 	Command   []string
 	ByFile    bool
+	ASCII     bool   // the payload is written with escapes: \u00e9
+	Script    string // a file that Ready looks for, besides the program
 	Dir       string
 	PassEnv   []string
 	SetEnv    map[string]string
@@ -40,6 +41,9 @@ func (p *Program) Run(ctx context.Context, job task.Job, pulse *task.Pulse) task
 	if len(payload) == 0 {
 		payload = []byte("null")
 	}
+	if p.ASCII {
+		payload = ascii(payload)
+	}
 	if p.ByFile {
 		plan.files = map[string][]byte{payloadFile: payload}
 	} else {
@@ -53,36 +57,19 @@ func (p *Program) Run(ctx context.Context, job task.Job, pulse *task.Pulse) task
 	return e.verdict(job, "", e.ownJSON())
 }
 
-// Ready finds the program.
+// Ready finds the program, and the script it is to run.
 func (p *Program) Ready(ctx context.Context) error {
+	if p.Script != "" {
+		if _, err := os.Stat(p.Script); err != nil {
+			return err
+		}
+	}
 	return p.Preflight.check(ctx, p.Runner, p.Command, p.Dir)
 }
 
 // noFolder: a disk that is full, or not ours to write, is no fault of the work.
 func noFolder(err error) task.Verdict {
 	return task.Failed(policy.Transient, "run_dir", "the run's folder could not be made: "+err.Error())
-}
-
-// PowerShell runs a script file with the payload on its standard input.
-func PowerShell(r *Runner, script string, p Program) *Program {
-	p.Runner = r
-	p.Command = append(powershell(r.Environ), "-NoProfile", "-NonInteractive")
-	if runtime.GOOS == "windows" {
-		p.Command = append(p.Command, "-ExecutionPolicy", "Bypass")
-	}
-	p.Command = append(p.Command, "-File", script)
-	return &p
-}
-
-// powershell is PowerShell 7 where it is installed, on Windows else the one that
-// came with it.
-func powershell(env []string) []string {
-	for _, name := range []string{"pwsh", "powershell"} {
-		if path, code, _ := proc.Find(name, "", env); code == "" {
-			return []string{path}
-		}
-	}
-	return []string{"pwsh"}
 }
 
 // fixed makes paths of a profile absolute: a service's working directory is the

@@ -34,7 +34,6 @@ type plan struct {
 	argv    func(runDir string) []string // the folder is there
 	dir     string
 	pass    []string
-	unset   []string
 	set     map[string]string
 	files   map[string][]byte // put into the run folder before the start
 	stdin   []byte            // nil: none
@@ -274,7 +273,6 @@ func (r *Runner) env(job task.Job, p plan, dir string) []string {
 			set[name] = fill(value, map[string]string{"run_dir": dir, "activity_file": filepath.Join(dir, activityFile)})
 		}
 	}
-	unset := append(append([]string(nil), p.unset...), p.adapter.Unset...)
 	pass := append(append([]string(nil), p.pass...), p.adapter.PassEnv...)
-	return childEnv(r.Environ, pass, unset, r.Secrets(), set)
+	return childEnv(r.Environ, pass, p.adapter.Unset, r.Secrets(), set)
 }

@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushd/agentexec/proc"
 	"pushd/agentexec/task"
 	"pushd/policy"
 )
@@ -114,6 +117,89 @@ func TestVouching(t *testing.T) {
 				require.Equal(t, c.want, p.Read().Vouch)
 			})
 		})
+	}
+}
+
+// tree is a program that is only looked at.
+type tree struct {
+	proc.Process
+	used atomic.Int64
+}
+
+func (p *tree) CPU() time.Duration { return time.Duration(p.used.Load()) }
+
+// What a CLI writes of itself is life while it says nothing; when that stops it is
+// cut, whatever time its processes use.
+func TestATranscriptThatGrowsIsLife(t *testing.T) {
+	all, err := Builtin()
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ line, file string }{
+		"claude": {`{"type":"system","subtype":"init","session_id":"s-1"}`, ".claude/projects/-srv-repo/s-1.jsonl"},
+		"codex":  {`{"type":"thread.started","thread_id":"s-1"}`, ".codex/sessions/2026/11/30/rollout-2026-11-30-s-1.jsonl"},
+		"other":  {`{"type":"system","subtype":"init","session_id":"s-1"}`, ".claude/projects/-srv-repo/s-2.jsonl"},
+		"path":   {`{"type":"system","subtype":"init","session_id":"../s-1"}`, ".claude/projects/s-1.jsonl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				home := t.TempDir()
+				file := filepath.Join(home, c.file)
+				require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+				a, lives := all[name]
+				if !lives {
+					a = all["claude"]
+				}
+				pulse, process := &task.Pulse{}, &tree{}
+				read := newReading(a, pulse)
+				read.line([]byte(c.line), false)
+				pulse.Bump(time.Now())
+				go func() {
+					for range 6 {
+						time.Sleep(9 * time.Minute)
+						appendTo(t, file)
+						process.used.Add(int64(time.Minute))
+					}
+				}()
+				r := &Runner{Environ: []string{"HOME=" + home}}
+				begun := time.Now()
+				stop, says := attend(context.Background(), make(chan struct{}), Windows{}.WithDefaults(), pulse, signs{
+					open: read.toolOpen, succeeded: read.succeeded, probe: r.prober(process, a, t.TempDir(), read),
+				}, time.Now)
+				require.Equal(t, policy.StopInactivity, stop)
+				require.Contains(t, says, "window inactivity")
+				want := 10 * time.Minute
+				if lives {
+					want += 54 * time.Minute
+				}
+				require.InDelta(t, want.Seconds(), time.Since(begun).Seconds(), 11)
+				time.Sleep(time.Hour) // let it write what is left
+			})
+		})
+	}
+}
+
+func appendTo(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	_, err = f.WriteString("{}\n")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// The time that a tree uses is life while a tool is open, and then only if it is
+// more than waking up costs.
+func TestTimeUsedIsLifeWhileAToolIsOpen(t *testing.T) {
+	process := &tree{}
+	r := &Runner{}
+	probe := r.prober(process, Adapter{}, t.TempDir(), newReading(Adapter{}, &task.Pulse{}))
+	for _, c := range []struct {
+		more time.Duration
+		open bool
+		want bool
+	}{
+		{time.Second, true, true}, {0, true, false}, {leastCPU, true, false}, {2 * leastCPU, true, true}, {time.Second, false, false},
+	} {
+		process.used.Add(int64(c.more))
+		require.Equal(t, c.want, probe(c.open), "%+v", c)
 	}
 }
 

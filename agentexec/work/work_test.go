@@ -218,3 +218,55 @@ func TestACancelIsAnswered(t *testing.T) {
 	require.Equal(t, policy.Cancelled, v.Status)
 	require.NotEmpty(t, pulse.Read().Note)
 }
+
+// fakePowerShell stands where PowerShell would: it takes a command line as that
+// does, and runs the script with sh.
+const fakePowerShell = `#!/bin/sh
+[ "$1 $2 $3" = "-NoProfile -NonInteractive -File" ] && [ $# = 4 ] && [ -f "$4" ] || { echo "called with: $*" >&2; exit 64; }
+FAKE=$(basename "$0") exec sh "$4"
+`
+
+func TestPowerShell(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fakes  []string
+		script string
+		file   bool
+		status policy.Status
+		want   string
+	}{
+		"stdin":            {[]string{"pwsh"}, `cat`, false, policy.Done, `{"s":"caf\u00e9 \ud83d\ude00"}`},
+		"file":             {[]string{"pwsh"}, `read x && exit 9; cat "$PUSHD_PAYLOAD_FILE"`, true, policy.Done, `{"s":"caf\u00e9 \ud83d\ude00"}`},
+		"the newer of two": {[]string{"powershell", "pwsh"}, `echo "\"$FAKE\""`, false, policy.Done, `"pwsh"`},
+		"the older alone":  {[]string{"powershell"}, `echo "\"$FAKE\""`, false, policy.Done, `"powershell"`},
+		"its exit code":    {[]string{"pwsh"}, `echo no >&2; exit 75`, false, policy.Failed, "tempfail"},
+		"with a BOM":       {[]string{"pwsh"}, `printf '\357\273\277{"a":1}\r\n'`, false, policy.Done, `{"a":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, fake := range c.fakes {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, fake), []byte(fakePowerShell), 0o700))
+			}
+			script := filepath.Join(dir, "a script.ps1")
+			r := newRunner(t)
+			r.Environ = append([]string{"PATH=" + dir + ":/usr/bin:/bin"}, r.Environ...)
+			p := work.PowerShell(r, script, work.Program{ByFile: c.file})
+			require.ErrorContains(t, p.Ready(t.Context()), "a script.ps1")
+			require.NoError(t, os.WriteFile(script, []byte(c.script), 0o600))
+			require.NoError(t, p.Ready(t.Context()))
+			v, _ := run(t, p, `{"s":"café 😀"}`)
+			require.Equal(t, c.status, v.Status, "%+v", v)
+			if c.status == policy.Done {
+				require.Equal(t, c.want, string(v.Result))
+			} else {
+				require.Equal(t, c.want, v.Code, "%s", v.Message)
+			}
+		})
+	}
+	none := newRunner(t)
+	none.Environ = []string{"PATH=" + t.TempDir()}
+	script := filepath.Join(t.TempDir(), "x.ps1")
+	require.NoError(t, os.WriteFile(script, nil, 0o600))
+	require.ErrorContains(t, work.PowerShell(none, script, work.Program{}).Ready(t.Context()), "pwsh: not found")
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/eventlog"
 )
@@ -40,11 +42,29 @@ func (e *EventLog) Write(line []byte) (int, error) {
 // Host runs an agent as the service that was started: run gets a context that
 // ends when the manager says stop, and its end is the service's.
 func Host(run func(ctx context.Context) error) error {
+	takeConsole()
 	h := &handler{run: run}
 	if err := svc.Run(Name, h); err != nil {
 		return fmt.Errorf("daemon: %w", err)
 	}
 	return h.err
+}
+
+// takeConsole gets the service a console, which nobody sees. The programs that it
+// runs inherit that, and are asked to end by way of it. Without it each would get
+// one of its own, whose host counts as a process that it has left behind. Who has
+// a console also hears of every user that logs off: that is no end of ours.
+func takeConsole() {
+	const logoff, heard = 5, 1
+	kernel32 := windows.NewLazySystemDLL("kernel32.dll")
+	_, _, _ = kernel32.NewProc("AllocConsole").Call() // it may have one
+	stay := windows.NewCallback(func(event uintptr) uintptr {
+		if event == logoff {
+			return heard
+		}
+		return 0
+	})
+	_, _, _ = kernel32.NewProc("SetConsoleCtrlHandler").Call(stay, 1)
 }
 
 type handler struct {
@@ -61,6 +81,8 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	done := make(chan error, 1)
 	go func() { done <- h.run(ctx) }()
 	status <- svc.Status{State: svc.Running, Accepts: accepted}
+	var stopping svc.Status
+	var tick <-chan time.Time
 	for {
 		select {
 		case h.err = <-done:
@@ -73,10 +95,17 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 			case svc.Interrogate:
 				status <- r.CurrentStatus
 			case svc.Stop, svc.Shutdown:
-				const patience = 120_000 // ms, as long as a drain may take
-				status <- svc.Status{State: svc.StopPending, WaitHint: patience}
+				const patience = 30_000 // ms until the next word
+				stopping = svc.Status{State: svc.StopPending, WaitHint: patience}
+				status <- stopping
 				stop()
+				ticker := time.NewTicker(patience / 3 * time.Millisecond)
+				defer ticker.Stop()
+				tick = ticker.C
 			}
+		case <-tick: // a drain may take as long as it is given
+			stopping.CheckPoint++
+			status <- stopping
 		}
 	}
 }

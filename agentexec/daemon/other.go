@@ -32,4 +32,4 @@ func (None) Stop(context.Context) error { return ErrUnsupported }
 func (None) Status(context.Context) (string, error) { return "", ErrUnsupported }
 
 // Secure makes a settings folder that only its owner reads.
-func Secure(dir string) error { return os.MkdirAll(dir, 0o700) }
+func Secure(dir, _ string) error { return os.MkdirAll(dir, 0o700) }

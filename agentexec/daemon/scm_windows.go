@@ -48,35 +48,29 @@ func with(f func(*mgr.Service) error) error {
 }
 
 // Install registers the service, its recovery and its source in the event log.
-// What is there already is brought up to date.
+// What is there already is brought up to date; without a user it keeps the one
+// that it has.
 func (SCM) Install(_ context.Context, u Unit) error {
 	m, err := mgr.Connect()
 	if err != nil {
 		return fmt.Errorf("daemon: manager: %w", err)
 	}
 	defer m.Disconnect()
-	config := mgr.Config{
-		DisplayName: "pushd agent", Description: "Does the work that a pushd server dispatches to this machine.",
-		StartType: mgr.StartAutomatic, ServiceStartName: u.User,
-	}
+	line := []string{"agent", "service", "--config", u.Config}
 	s, err := m.OpenService(Name)
 	if err == nil {
-		config.BinaryPathName = windows.ComposeCommandLine([]string{u.Program, "agent", "service", "--config", u.Config})
-		err = s.UpdateConfig(config)
+		err = update(s, windows.ComposeCommandLine(append([]string{u.Program}, line...)), u)
 	} else {
-		s, err = m.CreateService(Name, u.Program, config, "agent", "service", "--config", u.Config)
+		s, err = m.CreateService(Name, u.Program, mgr.Config{
+			DisplayName: "pushd agent", Description: "Does the work that a pushd server dispatches to this machine.",
+			StartType: mgr.StartAutomatic, ServiceStartName: u.User, Password: u.Password,
+		}, line...)
 	}
 	if err != nil {
 		return fmt.Errorf("daemon: register: %w", err)
 	}
 	defer s.Close()
-	actions := []mgr.RecoveryAction{
-		{Type: mgr.ServiceRestart, Delay: 2 * time.Second},
-		{Type: mgr.ServiceRestart, Delay: 10 * time.Second},
-		{Type: mgr.ServiceRestart, Delay: time.Minute},
-	}
-	const day = 24 * 60 * 60
-	if err := s.SetRecoveryActions(actions, day); err != nil {
+	if err := setRecovery(s); err != nil {
 		return fmt.Errorf("daemon: recovery: %w", err)
 	}
 	if err := eventlog.InstallAsEventCreate(Name, eventlog.Error|eventlog.Warning|eventlog.Info); err != nil {
@@ -84,7 +78,44 @@ func (SCM) Install(_ context.Context, u Unit) error {
 			return fmt.Errorf("daemon: event log: %w", err)
 		}
 	}
+	if u.User != "" {
+		return allowService(u.User)
+	}
 	return nil
+}
+
+func update(s *mgr.Service, line string, u Unit) error {
+	var text [3]*uint16
+	for i, value := range []string{line, u.User, u.Password} {
+		if value == "" {
+			continue // as it is
+		}
+		var err error
+		if text[i], err = windows.UTF16PtrFromString(value); err != nil {
+			return err
+		}
+	}
+	return windows.ChangeServiceConfig(s.Handle, windows.SERVICE_NO_CHANGE, mgr.StartAutomatic, windows.SERVICE_NO_CHANGE,
+		text[0], nil, nil, nil, text[1], text[2], nil)
+}
+
+// setRecovery has the manager start the service again, also when it ends by itself
+// with an error.
+func setRecovery(s *mgr.Service) error {
+	actions := []mgr.RecoveryAction{
+		{Type: mgr.ServiceRestart, Delay: 2 * time.Second},
+		{Type: mgr.ServiceRestart, Delay: 10 * time.Second},
+		{Type: mgr.ServiceRestart, Delay: time.Minute},
+	}
+	const day = 24 * 60 * 60
+	if err := s.SetRecoveryActions(actions, day); err != nil {
+		return err
+	}
+	err := s.SetRecoveryActionsOnNonCrashFailures(true)
+	if errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		return nil // wine has no such flag
+	}
+	return err
 }
 
 // sourceExists tells whether the event log knows us: installing twice is an
@@ -122,9 +153,18 @@ func (SCM) Start(context.Context) error {
 	})
 }
 
-// Stop stops it and waits for its end.
+// Stop stops it and waits for the end of its process, which holds the program's
+// file until then.
 func (SCM) Stop(ctx context.Context) error {
 	return with(func(s *mgr.Service) error {
+		before, err := s.Query()
+		if err != nil {
+			return fmt.Errorf("daemon: query: %w", err)
+		}
+		process, err := windows.OpenProcess(windows.SYNCHRONIZE, false, before.ProcessId)
+		if err == nil {
+			defer windows.CloseHandle(process)
+		}
 		status, err := s.Control(svc.Stop)
 		if errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
 			return nil
@@ -139,6 +179,10 @@ func (SCM) Stop(ctx context.Context) error {
 		}
 		if err != nil {
 			return fmt.Errorf("daemon: stop: %w", err)
+		}
+		if process != 0 {
+			const patience = 10_000 // ms; it has said that it is done
+			_, _ = windows.WaitForSingleObject(process, patience)
 		}
 		return nil
 	})
@@ -160,13 +204,22 @@ func (SCM) Status(context.Context) (state string, err error) {
 	return state, err
 }
 
-// Secure makes a settings folder that only administrators and the system read.
-func Secure(dir string) error {
+// Secure makes a settings folder that only administrators and the system read,
+// and the service's user, if it has one.
+func Secure(dir, user string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	const onlySystemAndAdministrators = "D:PAI(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
-	sd, err := windows.SecurityDescriptorFromString(onlySystemAndAdministrators)
+	list := "D:PAI(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+	if user != "" {
+		sid, err := lookUp(user)
+		if err != nil {
+			return err
+		}
+		const modify = "0x1301bf" // all but to change the list itself
+		list += "(A;OICI;" + modify + ";;;" + sid.String() + ")"
+	}
+	sd, err := windows.SecurityDescriptorFromString(list)
 	if err != nil {
 		return fmt.Errorf("daemon: access list: %w", err)
 	}

@@ -13,7 +13,8 @@ var ErrNotInstalled = errors.New("daemon: not installed")
 
 // Unit is what is installed.
 type Unit struct {
-	Program string // absolute path of this program
-	Config  string // absolute path of the agent's settings file
-	User    string // who runs it; empty: root, LocalSystem
+	Program  string // absolute path of this program
+	Config   string // absolute path of the agent's settings file
+	User     string // who runs it; empty: root, LocalSystem
+	Password string // of User, on Windows; empty: it has none, or is known
 }

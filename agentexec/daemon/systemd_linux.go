@@ -132,4 +132,4 @@ func (s *Systemd) Status(ctx context.Context) (string, error) {
 }
 
 // Secure makes a settings folder that only its owner reads.
-func Secure(dir string) error { return os.MkdirAll(dir, 0o700) }
+func Secure(dir, _ string) error { return os.MkdirAll(dir, 0o700) }

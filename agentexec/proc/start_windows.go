@@ -127,13 +127,13 @@ func resume(pid uint32) error {
 	return nil
 }
 
-// Stop sends CTRL_BREAK to the program's group. What has no console cannot be
-// asked.
+// Stop sends CTRL_BREAK to the program's group, by way of the console that it
+// has inherited. Where there is none it cannot be asked.
 func (p *jobbed) Stop() {
 	if p.alive() == 0 {
 		return // the number may be another's by now
 	}
-	if !askToEnd(uint32(p.cmd.Process.Pid)) {
+	if windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.cmd.Process.Pid)) != nil {
 		p.Kill()
 	}
 }

@@ -5,20 +5,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"pushd/agentexec/daemon"
 )
 
 func installCommand(sh *shell, f *agentFlags) *cobra.Command {
-	var user string
+	var user, passwordFile string
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Make the agent a service: a systemd unit, or a Windows service",
 		Long: `Make the agent a service of this system that starts with it. The settings file
 must be there and make sense; its folder is made readable to its owner only
-where it is the default one. Installing again brings the service up to date.`,
+where it is the default one. Installing again brings the service up to date.
+
+On Windows --user needs that account's password, from --password-file or typed;
+an account without one (NT AUTHORITY\LocalService, a managed one) needs none.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := f.load(sh, cmd)
@@ -37,12 +43,17 @@ where it is the default one. Installing again brings the service up to date.`,
 			if err != nil {
 				return err
 			}
+			password, err := sh.passwordOf(user, passwordFile)
+			if err != nil {
+				return err
+			}
 			if path == daemon.DefaultConfig() {
-				if err := daemon.Secure(filepath.Dir(path)); err != nil {
+				if err := daemon.Secure(filepath.Dir(path), user); err != nil {
 					return err
 				}
 			}
-			if err := daemon.System().Install(cmd.Context(), daemon.Unit{Program: self, Config: path, User: user}); err != nil {
+			unit := daemon.Unit{Program: self, Config: path, User: user, Password: password}
+			if err := daemon.System().Install(cmd.Context(), unit); err != nil {
 				return err
 			}
 			sh.say("installed %s; `pushd agent start` starts it", daemon.Name)
@@ -50,7 +61,27 @@ where it is the default one. Installing again brings the service up to date.`,
 		},
 	}
 	cmd.Flags().StringVar(&user, "user", "", "who runs it (default: root, or LocalSystem, which has no logins of users)")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "on Windows, a file with the password of --user")
 	return cmd
+}
+
+// passwordOf is what Windows needs to start a service as a user. It is in no
+// command line: those are for everyone to see.
+func (t *terminal) passwordOf(user, file string) (string, error) {
+	in, isFile := t.in.(*os.File)
+	switch {
+	case file != "" && (user == "" || runtime.GOOS != "windows"):
+		return "", usage("--password-file is for --user, on Windows")
+	case file != "":
+		raw, err := os.ReadFile(file)
+		return strings.TrimRight(string(raw), "\r\n"), err
+	case user == "" || runtime.GOOS != "windows" || !isFile || !isTerminal(in):
+		return "", nil
+	}
+	fmt.Fprintf(t.err, "Password of %s (empty: it has none): ", user)
+	raw, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(t.err)
+	return string(raw), err
 }
 
 // agentVerbs are the commands that act on the installed service.

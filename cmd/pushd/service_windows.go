@@ -94,8 +94,7 @@ func installService(line []string) error {
 	config := mgr.Config{DisplayName: "pushd", Description: "SSE push with ack-based delivery", StartType: mgr.StartAutomatic}
 	s, err := m.OpenService(serviceName)
 	if err == nil {
-		config.BinaryPathName = windows.ComposeCommandLine(append([]string{self}, line...))
-		err = s.UpdateConfig(config)
+		err = updateService(s, windows.ComposeCommandLine(append([]string{self}, line...)))
 	} else {
 		s, err = m.CreateService(serviceName, self, config, line...)
 	}
@@ -104,11 +103,28 @@ func installService(line []string) error {
 	}
 	defer s.Close()
 	const day = 24 * 60 * 60
-	return s.SetRecoveryActions([]mgr.RecoveryAction{
+	err = s.SetRecoveryActions([]mgr.RecoveryAction{
 		{Type: mgr.ServiceRestart, Delay: 2 * time.Second},
 		{Type: mgr.ServiceRestart, Delay: 10 * time.Second},
 		{Type: mgr.ServiceRestart, Delay: time.Minute},
 	}, day)
+	if err != nil {
+		return err
+	}
+	if err = s.SetRecoveryActionsOnNonCrashFailures(true); errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		return nil // wine has no such flag
+	}
+	return err
+}
+
+// updateService changes what the service runs, and nothing else of it.
+func updateService(s *mgr.Service, line string) error {
+	text, err := windows.UTF16PtrFromString(line)
+	if err != nil {
+		return err
+	}
+	return windows.ChangeServiceConfig(s.Handle, windows.SERVICE_NO_CHANGE, mgr.StartAutomatic, windows.SERVICE_NO_CHANGE,
+		text, nil, nil, nil, nil, nil, nil)
 }
 
 func withService(f func(*mgr.Service) error) error {

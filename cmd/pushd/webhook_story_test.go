@@ -21,6 +21,7 @@ import (
 
 const storySettings = `
 policy: {backoff_base: 100ms, backoff_max: 10s, breaker_threshold: 10}
+limits: {max_queued_per_machine: 1}
 webhooks:
   routes:
   - id: gitea
@@ -132,7 +133,8 @@ func told(r api.Record) (words []string) {
 
 // An issue in Gitea becomes work for the agent beside the server. Its service is
 // missing twice, then all of it is killed in the midst of the work and started
-// again; when the work is done the next stage begins.
+// again; when the work is done there is no room for the next stage, and all of it is
+// killed between the two; once there is room, the next stage begins.
 func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,6 +149,8 @@ func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	first := s.gitea()
 	require.False(t, first.Deduplicated)
 	s.hear("held") // the third run is in work
+	_, err := s.d.client().Push(t.Context(), api.Push{ActionID: "in-the-way", MachineID: "agent-1", Type: "deploy", DelayS: api.S(time.Hour)})
+	require.NoError(t, err)
 	s.d.kill()
 	s.d = startIn(t, dir, line...)
 	again := s.gitea()
@@ -168,18 +172,35 @@ func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `say "hi", {{ .route.id }} & <b>é`, string(prompt))
 
-	require.JSONEq(t, `{"built":"built"}`, s.hear("shipped"))
-	links, err := s.d.client().Deliveries(t.Context(), "deploy", 10, "")
+	require.Empty(t, s.links())
+	s.d.kill()
+	s.d = startIn(t, dir, line...)
+	require.Empty(t, s.links())
+	_, err = s.d.client().Cancel(t.Context(), "in-the-way")
 	require.NoError(t, err)
-	require.Len(t, links.Items, 1)
-	require.Len(t, links.Items[0].Actions, 1)
-	deploy := s.settled(links.Items[0].Actions[0])
+
+	require.JSONEq(t, `{"built":"built"}`, s.hear("shipped"))
+	links := s.links()
+	require.Len(t, links, 1)
+	require.Len(t, links[0].Actions, 1)
+	deploy := s.settled(links[0].Actions[0])
 	require.Equal(t, "deploy", deploy.Type)
 	require.Equal(t, "bob-demo-1", deploy.SessionID)
 	require.JSONEq(t, `{"built":"built"}`, string(deploy.Result))
 	require.Equal(t, build.ActionID, deploy.Labels["pushd.chain_of"])
 	require.Equal(t, "untrusted:webhook/gitea", deploy.Labels["pushd.origin"])
 	require.Equal(t, []string{"pushed", "dispatched", "received", "done"}, told(deploy), "%+v", deploy.Timeline)
+	page, err := s.d.client().Actions(t.Context(), api.ActionFilter{Type: "deploy"})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 2, "the one, and what was in the way")
+}
+
+// links are what the chain rule has made so far.
+func (s *story) links() []api.Delivery {
+	s.t.Helper()
+	page, err := s.d.client().Deliveries(s.t.Context(), "deploy", 10, "")
+	require.NoError(s.t, err)
+	return page.Items
 }
 
 const alertSettings = `

@@ -26,7 +26,7 @@ const (
 type gate struct {
 	a      *Agent
 	wake   chan struct{}
-	asking sync.Mutex // one preflight at a time
+	asking chan struct{} // one preflight at a time
 
 	mu       sync.Mutex
 	checks   map[string]check // by action type
@@ -41,7 +41,7 @@ type check struct {
 }
 
 func newGate(a *Agent) *gate {
-	return &gate{a: a, wake: make(chan struct{}, 1), checks: make(map[string]check)}
+	return &gate{a: a, wake: make(chan struct{}, 1), asking: make(chan struct{}, 1), checks: make(map[string]check)}
 }
 
 func (g *gate) nudge() {
@@ -53,8 +53,12 @@ func (g *gate) nudge() {
 
 // ask tells whether a type's handler is ready, from memory if that is fresh.
 func (g *gate) ask(ctx context.Context, kind string, h Handler) error {
-	g.asking.Lock()
-	defer g.asking.Unlock()
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return ctx.Err() // another one may take its time
+	}
 	now := g.a.cfg.Now()
 	g.mu.Lock()
 	known, found := g.checks[kind]

@@ -283,7 +283,7 @@ func TestAPreflightThatFailsKeepsWorkAway(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var broken atomic.Bool
 		broken.Store(true)
-		w := &worker{ready: func() error {
+		w := &worker{ready: func(context.Context) error {
 			if broken.Load() {
 				return errors.New("claude not found")
 			}
@@ -298,6 +298,24 @@ func TestAPreflightThatFailsKeepsWorkAway(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []any{float64(0), nil}, r.credits())
+		require.Empty(t, w.ran())
+	})
+}
+
+// A preflight that hangs does not hold up the end of the agent: what waits for its
+// answer has not begun and is given back.
+func TestAPreflightThatHangsHoldsNothingUp(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		w := &worker{ready: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		r.deps.Handlers["work"] = w
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.stay(req) }
+		r.start()
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"a1/1 received"}, r.said())
+		begun := time.Now()
+		r.end()
+		require.Contains(t, r.said(), "a1/1 released")
+		require.InDelta(t, 30, time.Since(begun).Seconds(), 1)
 		require.Empty(t, w.ran())
 	})
 }

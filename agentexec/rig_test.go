@@ -245,7 +245,7 @@ type worker struct {
 	mu    sync.Mutex
 	runs  []string
 	do    func(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict
-	ready func() error
+	ready func(ctx context.Context) error
 }
 
 func (w *worker) Run(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict {
@@ -258,9 +258,9 @@ func (w *worker) Run(ctx context.Context, job task.Job, pulse *task.Pulse) task.
 	return done()
 }
 
-func (w *worker) Ready(context.Context) error {
+func (w *worker) Ready(ctx context.Context) error {
 	if w.ready != nil {
-		return w.ready()
+		return w.ready(ctx)
 	}
 	return nil
 }

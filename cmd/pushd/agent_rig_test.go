@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +25,7 @@ type worksite struct {
 	dir     string
 	address string
 	server  string // as the agent is told; empty: by its address
+	drain   string // its --drain-timeout; empty: 2s
 	set     []string
 	srv     *daemon
 	agent   *hand
@@ -101,7 +101,7 @@ func (w *worksite) begin(env ...string) {
 	w.t.Helper()
 	h := &hand{exited: make(chan struct{}), up: make(chan struct{})}
 	server := cmp.Or(w.server, "http://"+w.address)
-	h.cmd = exec.Command(filepath.Join(bin, "pushd"), "agent", "-c", w.path("agent.yaml"), "--server", server, "--drain-timeout", "2s")
+	h.cmd = exec.Command(filepath.Join(bin, "pushd"), "agent", "-c", w.path("agent.yaml"), "--server", server, "--drain-timeout", cmp.Or(w.drain, "2s"))
 	h.cmd.Env = append(clean(os.Environ()), env...)
 	h.cmd.Stderr, h.cmd.Stdout = h, h
 	require.NoError(w.t, h.cmd.Start())
@@ -120,7 +120,7 @@ func (w *worksite) murder() {
 
 // end ends the agent gently.
 func (w *worksite) end() {
-	_ = w.agent.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	gently(w.agent.cmd.Process)
 	select {
 	case <-w.agent.exited:
 	case <-time.After(patience):

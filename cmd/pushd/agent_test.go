@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,6 +89,90 @@ handlers:
 	require.Equal(t, "cancelled", r.State)
 	require.True(t, *r.CancelConfirmed)
 	require.Zero(t, bearing(string(mark)))
+}
+
+// stubborn is a handler that says by which mark it runs, and ends by no signal that
+// can be ignored.
+func stubborn(dir string) string {
+	return fmt.Sprintf(`
+handlers:
+  hold:
+    kind: exec
+    command: [sh, -c, 'trap "" TERM; echo $PUSHD_RUN >%s/mark.new; mv %s/mark.new %s/mark; while :; do sleep 0.1; done']
+    windows: {stop_grace: 200ms}
+`, dir, dir, dir)
+}
+
+// mark waits until a stubborn handler runs and gives its mark.
+func (w *worksite) mark() string {
+	w.t.Helper()
+	var raw []byte
+	require.Eventually(w.t, func() (there bool) {
+		var err error
+		raw, err = os.ReadFile(w.path("mark"))
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	require.NoError(w.t, os.Remove(w.path("mark")))
+	require.Positive(w.t, bearing(string(raw)))
+	return string(raw)
+}
+
+// A first signal lets work go on, a second one ends it and all it had started. The
+// next agent tells what was interrupted.
+func TestASecondSignalEndsTheAgentAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			w := site(t, stubborn)
+			w.drain = "1h"
+			w.push("hold", 1)
+			w.work()
+			mark := w.mark()
+			require.NoError(t, w.agent.cmd.Process.Signal(sig))
+			w.agent.says(t, "the agent stops")
+			require.Positive(t, bearing(mark))
+			require.NoError(t, w.agent.cmd.Process.Signal(sig))
+			w.agent.gone(t)
+			require.Equal(t, -1, w.agent.cmd.ProcessState.ExitCode(), "it was ended by the signal")
+			require.Eventually(t, func() bool { return bearing(mark) == 0 }, patience, 10*time.Millisecond)
+			w.drain = "1s"
+			w.work()
+			require.Contains(t, w.agent.log(), `"interrupted":1`)
+			w.mark()
+			r, err := w.client().Action(t.Context(), "hold-000", 0)
+			require.NoError(t, err)
+			require.Equal(t, 1, r.TransientAttempts)
+			require.Contains(t, told(r), "failed")
+		})
+	}
+}
+
+// Work that takes longer than it is given at the end is stopped and reported, and
+// the machine's credit is given back.
+func TestTheDrainTimeoutRunsOut(t *testing.T) {
+	t.Parallel()
+	w := site(t, stubborn, "policy.backoff_base=1h", "policy.backoff_max=1h")
+	w.drain = "700ms"
+	w.push("hold", 1)
+	w.work()
+	mark := w.mark()
+	begun := time.Now()
+	require.NoError(t, w.agent.cmd.Process.Signal(syscall.SIGTERM))
+	w.agent.gone(t)
+	require.Zero(t, w.agent.cmd.ProcessState.ExitCode(), w.agent.log())
+	require.GreaterOrEqual(t, time.Since(begun), 700*time.Millisecond)
+	require.Zero(t, bearing(mark))
+	r, err := w.client().Action(t.Context(), "hold-000", 0)
+	require.NoError(t, err)
+	require.Equal(t, "scheduled", r.State)
+	require.Equal(t, 1, r.TransientAttempts)
+	require.Equal(t, "agent_stopped", r.Error.Code)
+	m, err := w.client().Machine(t.Context(), "m1")
+	require.NoError(t, err)
+	require.Zero(t, m.InFlight)
+	require.Equal(t, 4, m.MaxInFlight)
+	w.agent = nil
 }
 
 // bearing counts the processes with a mark.

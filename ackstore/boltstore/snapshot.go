@@ -160,7 +160,7 @@ func Compact(dir string, progress Progress) (before, after int64, err error) {
 	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, 0, fmt.Errorf("boltstore: %w", err)
 	}
-	if err := compactInto(draft, src, progress); err != nil {
+	if err := errors.Join(compactInto(draft, src, progress), giveToOwnerOf(path, draft)); err != nil {
 		return 0, 0, errors.Join(err, os.Remove(draft))
 	}
 	if before, err = sizeOf(path); err != nil {

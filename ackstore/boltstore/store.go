@@ -133,6 +133,7 @@ func createFile(path string) error {
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("boltstore: %s: %w", draft, err)
 	}
+	_ = giveToOwnerOf(filepath.Dir(path), draft) // who may not gives nothing away
 	// Whoever was first has made the file; ours is not needed then.
 	if err := os.Link(draft, path); err != nil && !errors.Is(err, os.ErrExist) {
 		return os.Rename(draft, path)

@@ -86,11 +86,12 @@ func (d *desk) execute(j *job) task.Verdict {
 	if !known {
 		return d.a.unknownType(j.act.Type)
 	}
-	if err := d.a.gate.ask(j.ctx, j.act.Type, handler); err != nil {
-		return released()
-	}
+	err := d.a.gate.ask(j.ctx, j.act.Type, handler)
 	if j.ctx.Err() != nil {
 		return stopped(j)
+	}
+	if err != nil {
+		return released()
 	}
 	run := task.Job{Action: j.act, RunID: d.a.mark + rand.Text()}
 	if err := d.a.deps.Journal.Begin(j.act.ActionID, run.RunID, d.a.cfg.Now()); err != nil {

@@ -122,12 +122,7 @@ func TestGoodbyes(t *testing.T) {
 				if c.events != nil {
 					r.events = c.events
 				}
-				r.refuse = func(req *http.Request) int {
-					if req.URL.Path == "/events" {
-						return c.refuse
-					}
-					return 0
-				}
+				r.refuse = only(c.refuse)
 				r.start()
 				time.Sleep(10 * time.Minute)
 				gaps := r.gaps()
@@ -147,17 +142,66 @@ func TestAHealthyStreamStartsTheBackoffAnew(t *testing.T) {
 	})
 }
 
+// A sleep of 20 s is shorter than the silence that a stream is allowed, and yet its
+// connection may be dead.
 func TestALeapOfTheClockReconnectsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		var slept atomic.Int64
-		r.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
-		r.start()
-		time.Sleep(time.Minute)
-		require.Len(t, r.seen(), 1)
-		slept.Store(int64(time.Hour))
-		time.Sleep(3 * time.Second)
-		require.Len(t, r.seen(), 2)
-	})
+	polled := func(r *rig) {
+		r.events = func(_ *answer, req *http.Request) { <-req.Context().Done() }
+		r.next = func(w *answer, req *http.Request) {
+			hold, err := time.ParseDuration(req.URL.Query().Get("wait_s") + "s")
+			require.NoError(r.t, err)
+			linger(req, hold)
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}
+	for name, c := range map[string]struct {
+		before func(r *rig)
+		path   string
+		within time.Duration // 0: not at all in a minute
+	}{
+		"streaming":          {func(*rig) {}, "/events", 2500 * time.Millisecond},
+		"polling":            {polled, "/events", 22500 * time.Millisecond},
+		"waiting":            {func(r *rig) { r.refuse = only(500) }, "/events", 2500 * time.Millisecond},
+		"without the right":  {func(r *rig) { r.refuse = only(403) }, "/events", 0},
+		"without the token":  {func(r *rig) { r.refuse = only(401) }, "/events", 0},
+		"with another agent": {func(r *rig) { r.refuse = only(409) }, "/events", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				var slept atomic.Int64
+				r.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+				c.before(r)
+				r.start()
+				time.Sleep(10*time.Minute + 5*time.Second) // where it waits, it waits long by now, and not just then
+				streams := func() (n int) {
+					for _, v := range r.seen() {
+						if v.path == c.path {
+							n++
+						}
+					}
+					return n
+				}
+				was := streams()
+				slept.Store(int64(20 * time.Second))
+				time.Sleep(max(c.within, 2500*time.Millisecond))
+				if c.within == 0 {
+					require.Equal(t, was, streams())
+				} else {
+					require.Equal(t, was+1, streams())
+				}
+			})
+		})
+	}
+}
+
+// only refuses streams, with a status.
+func only(status int) func(*http.Request) int {
+	return func(req *http.Request) int {
+		if req.URL.Path == "/events" {
+			return status
+		}
+		return 0
+	}
 }
 
 func TestABeatLearnsWhatBecameOfTheStream(t *testing.T) {
@@ -222,6 +266,16 @@ func TestACancelStopsTheWork(t *testing.T) {
 			}
 			r.start()
 			require.Equal(t, []string{"a1/1 received", "a1/1 cancelled"}, r.said())
+		})
+	})
+	t.Run("waiting for a preflight", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			w := &worker{ready: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+			r.deps.Handlers["work"] = w
+			r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.frame(cancel); w.stay(req) }
+			r.start()
+			require.Contains(t, r.said(), "a1/1 cancelled")
+			require.Empty(t, w.ran())
 		})
 	})
 	t.Run("waiting for a place", func(t *testing.T) {

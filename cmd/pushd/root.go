@@ -88,7 +88,7 @@ func addCommands(root *cobra.Command, sh *shell) {
 	for group, commands := range map[string][]*cobra.Command{
 		"start": {demoCommand(sh), withAgent(sh, serveCommand(sh)), agentCommand(sh)},
 		"work":  {pushCommand(sh), ackCommand(sh)},
-		"look":  {lsCommand(sh), showCommand(sh), tailCommand(sh)},
+		"look":  {lsCommand(sh), showCommand(sh), tailCommand(sh), readyCommand(sh)},
 		"act":   {pauseCommand(sh), resumeCommand(sh), cancelCommand(sh), redriveCommand(sh), resolveCommand(sh), breakerCommand(sh), webhookCommand(sh), alertCommand(sh)},
 		"keep":  {tokenCommand(sh), configCommand(sh), backupCommand(sh), verifyStoreCommand(sh), compactCommand(sh), doctorCommand(sh), benchCommand(sh), versionCommand(sh)},
 	} {

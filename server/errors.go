@@ -99,6 +99,11 @@ func refuseField(k kind, field, format string, args ...any) *refusal {
 	return r
 }
 
+// noRoute is the 404 of a route of the settings file.
+func noRoute(id string) *refusal {
+	return refuse(unknown, "there is no webhook route %s in the settings", quote(id))
+}
+
 // noSuch is the 404 of a thing; its name is shown cut.
 func noSuch(thing, id string) *refusal {
 	return refuse(unknown, "there is no %s %s, or it is past its retention", thing, quote(id))

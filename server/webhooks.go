@@ -37,7 +37,7 @@ const (
 func (c *call) webhook() error {
 	rt := c.routing().Find(c.echo.Param("route"))
 	if rt == nil || rt.Chain() {
-		return noSuch("webhook route", c.echo.Param("route"))
+		return noRoute(c.echo.Param("route"))
 	}
 	if c.draining.Load() {
 		return refuse(draining, "the server is stopping; send it again when it is back")

@@ -57,7 +57,7 @@ func (c *call) pathRoute(p power) (*webhook.Route, error) {
 	}
 	rt := c.routing().Find(c.echo.Param("route"))
 	if rt == nil {
-		return nil, noSuch("webhook route", c.echo.Param("route"))
+		return nil, noRoute(c.echo.Param("route"))
 	}
 	return rt, nil
 }

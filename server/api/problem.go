@@ -38,7 +38,9 @@ func (e *Error) Error() string {
 	}
 	var fields []string
 	for _, f := range e.Errors {
-		fields = append(fields, f.Field+": "+f.Message)
+		if text != f.Field+" "+f.Message { // the detail of a single fault is it
+			fields = append(fields, f.Field+": "+f.Message)
+		}
 	}
 	if len(fields) > 0 {
 		text += " (" + strings.Join(fields, "; ") + ")"

@@ -167,7 +167,7 @@ func (sh *shell) damaged(path string, problems []string) error {
 	} else if err := sh.emit(map[string]any{"file": path, "whole": false, "problems": problems}, nil); err != nil {
 		return err
 	}
-	return &exitError{code: exitFailure, text: fmt.Sprintf("%s: %d problems", path, len(problems)), next: "restore a backup that is whole"}
+	return &exitError{code: exitFailure, text: path + ": " + plural(len(problems), "problem", "problems"), next: "restore a backup that is whole"}
 }
 
 func verifyStoreCommand(sh *shell) *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"pushd/cmd/pushd/settings"
@@ -72,6 +73,9 @@ func configCommand(sh *shell) *cobra.Command {
 				return err
 			}
 			if _, _, err := readOutside(loaded.Document); err != nil {
+				return err
+			}
+			if _, err := certificateOf(loaded, zerolog.Nop()); err != nil {
 				return err
 			}
 			return sh.confirmDone(map[string]any{"file": given[0], "fine": true}, "%s is fine", given[0])

@@ -4,6 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -17,7 +20,31 @@ var (
 
 // counts is a handler that leaves a line for each execution, in one write.
 func counts(dir string) string {
+	if runtime.GOOS == "windows" {
+		return "handlers:\n  work: " + countsItself(dir, 50*time.Millisecond)
+	}
 	return fmt.Sprintf("handlers:\n  work: {kind: exec, command: [sh, -c, 'echo $PUSHD_ACTION_ID >>%s/count; sleep 0.05; echo true']}\n", dir)
+}
+
+// countsItself is the same for where there is no sh: the test binary does it.
+func countsItself(dir string, pause time.Duration) string {
+	return fmt.Sprintf("{kind: exec, command: ['%s'], env: {TEST_COUNT: '%s', TEST_PAUSE: %v}}\n", os.Args[0], filepath.Join(dir, "count"), pause)
+}
+
+func count(path string) {
+	pause, err := time.ParseDuration(os.Getenv("TEST_PAUSE"))
+	if err != nil {
+		panic(err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := f.WriteString(os.Getenv("PUSHD_ACTION_ID") + "\n"); err != nil {
+		panic(err)
+	}
+	time.Sleep(pause)
+	fmt.Println(true)
 }
 
 // chosen waits for an instant nobody has chosen.

@@ -30,6 +30,13 @@ var bin string
 // TestMain builds the binary that people run. The tests of this package drive
 // that, as processes: flags, signals and files are what they are about.
 func TestMain(m *testing.M) {
+	if file := os.Getenv("TEST_COUNT"); file != "" {
+		count(file)
+		return
+	}
+	if bin = os.Getenv("TEST_BIN"); bin != "" { // built where there is Go
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "pushd-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -144,7 +151,7 @@ func (d *daemon) kill() {
 
 // stop ends the server if it runs, gently first, and looks for a crash in what it printed.
 func (d *daemon) stop() error {
-	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	gently(d.cmd.Process)
 	var err error
 	select {
 	case <-d.exited:
@@ -158,6 +165,13 @@ func (d *daemon) stop() error {
 		}
 	}
 	return err
+}
+
+// gently asks a process to end. On Windows nobody can be asked.
+func gently(p *os.Process) {
+	if p.Signal(syscall.SIGTERM) != nil {
+		_ = p.Kill() // it may be gone
+	}
 }
 
 // logbook is what a process printed, and where it said it listens.

@@ -1,0 +1,62 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/windows/registry"
+)
+
+// The agent as a service: from its installation by way of work, which a stop lets
+// end, to its removal.
+func TestTheAgentAsAService(t *testing.T) {
+	service := func(want int, verb string, more ...string) string {
+		t.Helper()
+		out, talk, code := run(t, "pushd", append([]string{"agent", verb}, more...)...)
+		require.Equal(t, want, code, "%s: %s", verb, talk)
+		return strings.TrimSpace(out + talk)
+	}
+	if _, talk, _ := run(t, "pushd", "agent", "status"); !strings.Contains(talk, "not installed") {
+		t.Skip("there is one, or it is not for us: " + talk)
+	}
+	for _, verb := range []string{"start", "stop", "uninstall"} {
+		require.Contains(t, service(1, verb), "not installed")
+	}
+	w := site(t, func(dir string) string {
+		return "drain_timeout: 20s\nhandlers:\n  slow: " + countsItself(dir, 3*time.Second)
+	})
+	settings, err := os.ReadFile(w.path("agent.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.path("agent.yaml"), append([]byte("server: http://"+w.address+"\n"), settings...), 0o600))
+	t.Cleanup(func() { run(t, "pushd", "agent", "uninstall") }) // it is gone unless the test failed
+	for range 2 {
+		service(0, "install", "-c", w.path("agent.yaml"))
+	}
+	source, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\EventLog\Application\pushd-agent`, registry.QUERY_VALUE)
+	require.NoError(t, err)
+	require.NoError(t, source.Close())
+	require.Equal(t, "inactive", service(0, "status"))
+	service(0, "start")
+	service(0, "start")
+	require.Equal(t, "active", service(0, "status"))
+	w.push("slow", 2)
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(w.path("count"))
+		return err == nil && len(raw) > 0
+	}, patience, 10*time.Millisecond)
+	service(0, "stop")
+	require.Equal(t, "inactive", service(0, "status"))
+	first := w.settled("slow-000")
+	require.Equal(t, "done", first.State, "a stop lets it end: %+v", first.Error)
+	service(0, "stop")
+	service(0, "start")
+	require.Equal(t, "done", w.settled("slow-001").State)
+	require.Equal(t, map[string]int{"slow-000": 1, "slow-001": 1}, w.counted())
+	service(0, "uninstall")
+	require.Contains(t, service(1, "status"), "not installed")
+	require.FileExists(t, filepath.Join(w.dir, "state", "agent.db"), "its journal stays")
+}

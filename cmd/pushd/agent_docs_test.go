@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestTheDocumentsAgents(t *testing.T) {
 		"go":         {"agent.go", []string{"go", "run"}},
 		"python":     {"agent.py", []string{"python3"}},
 		"powershell": {"agent.ps1", []string{"pwsh", "-NoProfile", "-File"}},
+		"csharp":     {"agent.cs", csharp()},
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -43,24 +45,14 @@ func TestTheDocumentsAgents(t *testing.T) {
 			d := serve(t, t.TempDir())
 			path := filepath.Join(t.TempDir(), c.file)
 			require.NoError(t, os.WriteFile(path, []byte(example(t, language)), 0o600))
-			program := c.line
-			if language == "go" { // built, for `go run` leaves its child behind
-				built := filepath.Join(t.TempDir(), "agent")
-				build := exec.Command("go", "build", "-o", built, path)
-				build.Dir = root
-				out, err := build.CombinedOutput()
-				require.NoError(t, err, "%s", out)
-				program = []string{built}
-			} else {
-				program = append(append([]string(nil), program...), path)
-			}
+			program := built(t, c.line, path)
 			cmd := exec.Command(program[0], append(program[1:], d.base, "m1")...)
 			var log logbook
 			cmd.Stdout, cmd.Stderr = &log, &log
 			require.NoError(t, cmd.Start())
 			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 			for i := range 5 {
-				id, payload := fmt.Sprintf("a%d", i), fmt.Sprintf(`{"n":%d,"s":"ä\n"}`, i)
+				id, payload := fmt.Sprintf("a%d", i), fmt.Sprintf(`{"n":%d,"s":"ä\n","list":[1],"an é":[true,null,{}]}`, i)
 				_, err := d.client().Push(t.Context(), api.Push{ActionID: id, MachineID: "m1", Type: "t", Payload: json.RawMessage(payload)})
 				require.NoError(t, err)
 				r, err := d.client().Action(t.Context(), id, patience)
@@ -72,6 +64,48 @@ func TestTheDocumentsAgents(t *testing.T) {
 		})
 	}
 }
+
+// csharp is the compiler that there is: .NET's own, or Mono's.
+func csharp() []string {
+	if _, err := exec.LookPath("dotnet"); err == nil {
+		return []string{"dotnet"}
+	}
+	return []string{"mcs", "-warnaserror", "-r:System.Net.Http.dll", "-r:System.Runtime.Serialization.dll", "-r:System.Xml.dll", "-r:System.Xml.Linq.dll"}
+}
+
+// built is the command line that runs an example. What its tool would run as a
+// child, which stays when the tool is killed, is built first.
+func built(t *testing.T, tool []string, path string) []string {
+	t.Helper()
+	var line, program []string
+	folder := filepath.Dir(path)
+	switch made := filepath.Join(folder, "agent"); tool[0] {
+	case "go":
+		line, program = []string{"go", "build", "-o", made, path}, []string{made}
+	case "mcs":
+		line, program = append(tool, "-out:"+made, path), []string{"mono", made}
+	case "dotnet":
+		project := filepath.Join(folder, "agent.csproj")
+		require.NoError(t, os.WriteFile(project, []byte(csharpProject), 0o600))
+		line, program = []string{"dotnet", "build", "-o", folder, project}, []string{"dotnet", made + ".dll"}
+	default:
+		return append(slices.Clone(tool), path)
+	}
+	build := exec.Command(line[0], line[1:]...)
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// csharpProject is what `dotnet new console` makes, for the framework there is.
+const csharpProject = `<Project Sdk="Microsoft.NET.Sdk">
+  <PropertyGroup>
+    <OutputType>Exe</OutputType>
+    <TargetFramework>net$(BundledNETCoreAppTargetFrameworkVersion)</TargetFramework>
+  </PropertyGroup>
+</Project>
+`
 
 // Every key and every window that the documentation names is one, and none is missing.
 func TestTheDocumentsAgentSettings(t *testing.T) {

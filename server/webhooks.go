@@ -50,6 +50,9 @@ func (c *call) webhook() error {
 	seen := c.routing().tallies[rt.ID]
 	if err := rt.Knock(c.r.Header); err != nil {
 		seen.refuse(err, c.cfg.Now())
+		if errors.Is(err, webhook.ErrMedia) {
+			return refuse(wrongMedia, "%s; its Content-Type is %s, its Content-Encoding %s", textOf(err), c.shown("Content-Type"), c.shown("Content-Encoding"))
+		}
 		return ofWebhook(err)
 	}
 	body, err := c.readAtMost(rt.MaxBody)
@@ -73,6 +76,14 @@ func (c *call) webhook() error {
 	}
 	got, err := c.take(ctx, taking{table: c.routing(), route: rt, opened: opened})
 	return c.answerTaken(opened, got, err)
+}
+
+// shown is a header as an answer repeats it.
+func (c *call) shown(header string) string {
+	if value := c.r.Header.Get(header); value != "" {
+		return quote(value)
+	}
+	return "none"
 }
 
 // unreadable records that a signed body cannot be read; its sender is told.
@@ -101,8 +112,6 @@ func ofWebhook(err error) error {
 	var bad *webhook.BadBodyError
 	var unfilled *webhook.RenderError
 	switch {
-	case errors.Is(err, webhook.ErrMedia):
-		return refuse(wrongMedia, "%s", textOf(err))
 	case errors.Is(err, webhook.ErrMissing), errors.Is(err, webhook.ErrMismatch), errors.Is(err, webhook.ErrTimestamp):
 		return refuse(unsigned, "%s", textOf(err))
 	case errors.As(err, &bad), errors.As(err, &unfilled):

@@ -38,7 +38,10 @@ one for each sender.`,
 					if err != nil {
 						return err
 					}
-					return sh.emit(d, func(w io.Writer) { sh.showDelivery(w, d) })
+					if err := sh.emit(d, func(w io.Writer) { sh.showDelivery(w, d) }); err != nil || d.Verdict != "failed" {
+						return err
+					}
+					return fmt.Errorf("no action could be made of it: %s", printable(d.Detail))
 				})
 			},
 		},
@@ -184,17 +187,18 @@ func (sh *shell) tryWebhook(ctx context.Context, c *api.Client, route string, s 
 	if err != nil {
 		return err
 	}
-	return sh.emit(trial, func(w io.Writer) {
-		switch {
-		case trial.Error != "":
-			sh.say("it matches, but no action can be made of it: %s", trial.Error)
-		case !trial.Matched:
+	err = sh.emit(trial, func(w io.Writer) {
+		if !trial.Matched {
 			sh.say("the route's conditions leave it out")
 		}
 		for _, a := range trial.Actions {
 			fmt.Fprintln(w, printable(string(a)))
 		}
 	})
+	if err == nil && trial.Error != "" {
+		return fmt.Errorf("it matches, but no action can be made of it: %s", printable(trial.Error))
+	}
+	return err
 }
 
 // bodyOf reads the file that is named, or standard input.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,31 @@ func startIn(t testing.TB, dir string, more ...string) *daemon {
 	t.Cleanup(func() { require.NoError(t, d.stop()) })
 	require.NoError(t, d.ready())
 	return d
+}
+
+// That a route can make nothing of a body is an exit status, when it is tried and
+// when it is replayed.
+func TestWhatARouteCannotMakeIsAnExitStatus(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pushd.yaml"), []byte("webhooks: {routes: [{id: r, source: none, actions: [{machine_id: m1, type: job, payload: '{{ .body.title }}'}]}]}\n"), 0o600))
+	d := startIn(t, dir)
+	resp, err := http.Post(d.base+"/webhooks/r", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 400, resp.StatusCode)
+	page, err := d.client().Deliveries(t.Context(), "r", 1, "")
+	require.NoError(t, err)
+	body := filepath.Join(dir, "body.json")
+	for text, want := range map[string]int{"{}": 1, `{"title":"x"}`: 0} {
+		require.NoError(t, os.WriteFile(body, []byte(text), 0o600))
+		_, talk, code := run(t, "pushctl", "-s", d.base, "webhook", "test", "r", body)
+		require.Equal(t, want, code, talk)
+	}
+	out, talk, code := run(t, "pushctl", "-s", d.base, "webhook", "replay", "r", page.Items[0].ID)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "replay of")
+	require.Contains(t, talk, "no action could be made of it")
 }
 
 // The recipes of docs/webhooks.md work, against the settings that stand there.

@@ -75,23 +75,26 @@ func TestASilentStreamIsLeft(t *testing.T) {
 
 func TestAHeldStreamIsReplacedByPollsAndTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.events = func(_ *answer, req *http.Request) { <-req.Context().Done() }
-		polls := 0
+		r.events = held
+		polls := []string{}
 		r.next = func(w *answer, req *http.Request) {
-			if polls++; polls == 2 {
+			if polls = append(polls, req.URL.Query().Get("wait_s")); len(polls) == 2 {
 				_ = json.NewEncoder(w).Encode(task.Action{ActionID: "a1", Delivery: 1, Type: "work", EventID: 9})
 				return
 			}
-			hold, err := time.ParseDuration(req.URL.Query().Get("wait_s") + "s")
-			require.NoError(t, err)
-			linger(req, hold)
-			w.WriteHeader(http.StatusNoContent)
+			nothing(w, req)
 		}
 		r.start()
 		time.Sleep(9 * time.Second)
 		require.Len(t, r.seen(), 1)
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"a1/1 received", "a1/1 done"}, r.said())
+		r.change(func() {
+			require.Equal(t, []string{"5", "20", "20"}, polls[:3], "the first one shows soon whether polls get through")
+		})
+		for _, v := range r.seen() {
+			require.Equal(t, v.path == "/next", v.closing, "what is held until its connection ends must end it")
+		}
 		r.change(func() { r.events = func(w *answer, req *http.Request) { w.hello(); w.stay(req) } })
 		time.Sleep(6 * time.Minute)
 		all := r.seen()
@@ -110,6 +113,8 @@ func TestGoodbyes(t *testing.T) {
 		want   []float64
 	}{
 		"shutdown waits as told":       {func(w *answer, _ *http.Request) { w.hello(); w.bye("shutdown", 2300) }, 0, []float64{2.3, 2.3, 2.3}},
+		"recycle likewise":             {func(w *answer, _ *http.Request) { w.hello(); w.bye("recycle", 2300) }, 0, []float64{2.3, 2.3, 2.3}},
+		"revoked asks what holds now":  {func(w *answer, _ *http.Request) { w.hello(); w.bye("revoked", 0) }, 0, []float64{0.5, 1, 2, 4}},
 		"replaced waits longer":        {func(w *answer, _ *http.Request) { w.hello(); w.bye("replaced", 0) }, 0, []float64{30, 60, 120, 240}},
 		"a lost contest likewise":      {nil, 409, []float64{30, 60, 120, 240}},
 		"no token":                     {nil, 401, []float64{66, 66, 66}},
@@ -133,6 +138,78 @@ func TestGoodbyes(t *testing.T) {
 	}
 }
 
+// Each time that a stream is held the polls go on for twice as long, until one has
+// been healthy.
+func TestAStreamThatIsHeldAgainIsTriedLessOften(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events, r.next = held, nothing
+		r.start()
+		time.Sleep(4 * time.Hour)
+		tries := gaps(r.streams())
+		require.InDeltaSlice(t, []float64{310, 610, 1210, 2410, 3610, 3610}, tries[:6], 25)
+		r.change(func() { r.events = func(w *answer, req *http.Request) { w.hello(); linger(req, time.Minute) } })
+		time.Sleep(time.Hour)
+		r.change(func() { r.events = held })
+		time.Sleep(time.Minute)
+		n := len(r.streams())
+		time.Sleep(20 * time.Minute)
+		require.InDelta(t, 310, gaps(r.streams())[n-1], 25)
+	})
+}
+
+// A poll that is answered with nothing before its time is no reason to ask again
+// at once.
+func TestPollsThatEndEarlyAreNoBusyLoop(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = held
+		r.start()
+		time.Sleep(10 * time.Minute)
+		require.Less(t, len(r.seen()), 60)
+	})
+}
+
+func TestAMachineThatOthersHave(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.refuse = only(409)
+		r.start()
+		time.Sleep(10 * time.Hour)
+		require.InDeltaSlice(t, []float64{30, 60, 120, 240, 480, 960, 1920, 3600, 3600}, r.gaps()[:9], 0.01)
+		r.change(func() {
+			r.refuse = only(0)
+			r.events = func(w *answer, req *http.Request) {
+				w.hello()
+				for range 61 * 4 { // longer than an hour
+					linger(req, 15*time.Second)
+					w.frame("event: hb\ndata: {}\n\n")
+				}
+				w.bye("replaced", 0)
+			}
+		})
+		time.Sleep(3 * time.Hour)
+		all := r.gaps()
+		require.InDelta(t, 3660+30, all[len(all)-1], 1, "it was ours for an hour: it counts anew")
+	})
+}
+
+func TestARefusalThatNamesItsTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		want   []float64
+	}{
+		"503":                    {503, []float64{110, 110, 110}},
+		"409, shorter than ours": {409, []float64{100, 100, 120, 240}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.refuse, r.again = only(c.status), "100"
+				r.start()
+				time.Sleep(time.Hour)
+				require.InDeltaSlice(t, c.want, r.gaps()[:len(c.want)], 0.01)
+			})
+		})
+	}
+}
+
 func TestAHealthyStreamStartsTheBackoffAnew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.events = func(w *answer, req *http.Request) { w.hello(); linger(req, 31*time.Second) }
@@ -145,26 +222,16 @@ func TestAHealthyStreamStartsTheBackoffAnew(t *testing.T) {
 // A sleep of 20 s is shorter than the silence that a stream is allowed, and yet its
 // connection may be dead.
 func TestALeapOfTheClockReconnectsAtOnce(t *testing.T) {
-	polled := func(r *rig) {
-		r.events = func(_ *answer, req *http.Request) { <-req.Context().Done() }
-		r.next = func(w *answer, req *http.Request) {
-			hold, err := time.ParseDuration(req.URL.Query().Get("wait_s") + "s")
-			require.NoError(r.t, err)
-			linger(req, hold)
-			w.WriteHeader(http.StatusNoContent)
-		}
-	}
 	for name, c := range map[string]struct {
 		before func(r *rig)
-		path   string
 		within time.Duration // 0: not at all in a minute
 	}{
-		"streaming":          {func(*rig) {}, "/events", 2500 * time.Millisecond},
-		"polling":            {polled, "/events", 22500 * time.Millisecond},
-		"waiting":            {func(r *rig) { r.refuse = only(500) }, "/events", 2500 * time.Millisecond},
-		"without the right":  {func(r *rig) { r.refuse = only(403) }, "/events", 0},
-		"without the token":  {func(r *rig) { r.refuse = only(401) }, "/events", 0},
-		"with another agent": {func(r *rig) { r.refuse = only(409) }, "/events", 0},
+		"streaming":          {func(*rig) {}, 2500 * time.Millisecond},
+		"polling":            {func(r *rig) { r.events, r.next = held, nothing }, 22500 * time.Millisecond},
+		"waiting":            {func(r *rig) { r.refuse = only(500) }, 2500 * time.Millisecond},
+		"without the right":  {func(r *rig) { r.refuse = only(403) }, 0},
+		"without the token":  {func(r *rig) { r.refuse = only(401) }, 0},
+		"with another agent": {func(r *rig) { r.refuse = only(409) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -173,21 +240,13 @@ func TestALeapOfTheClockReconnectsAtOnce(t *testing.T) {
 				c.before(r)
 				r.start()
 				time.Sleep(10*time.Minute + 5*time.Second) // where it waits, it waits long by now, and not just then
-				streams := func() (n int) {
-					for _, v := range r.seen() {
-						if v.path == c.path {
-							n++
-						}
-					}
-					return n
-				}
-				was := streams()
+				was := len(r.streams())
 				slept.Store(int64(20 * time.Second))
 				time.Sleep(max(c.within, 2500*time.Millisecond))
 				if c.within == 0 {
-					require.Equal(t, was, streams())
+					require.Len(t, r.streams(), was)
 				} else {
-					require.Equal(t, was+1, streams())
+					require.Len(t, r.streams(), was+1)
 				}
 			})
 		})
@@ -252,6 +311,26 @@ func TestACancelStopsTheWork(t *testing.T) {
 			r.events = func(w *answer, req *http.Request) { w.hello(); w.frame(cancel); w.stay(req) }
 			r.start()
 			require.Equal(t, []string{"a1/1 cancelled"}, r.said())
+		})
+	})
+	t.Run("told in a hello", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.deps.Handlers["work"] = &worker{do: untilStopped}
+			again := false
+			r.events = func(w *answer, req *http.Request) {
+				if again {
+					w.hello(`"in_flight":[{"action_id":"a1","delivery":1,"cancel":true},{"action_id":"x","delivery":2,"cancel":true}]`)
+					w.stay(req)
+					return
+				}
+				again = true
+				w.hello()
+				w.action(1, "a1", 1)
+				linger(req, time.Second)
+			}
+			r.start()
+			time.Sleep(10 * time.Second)
+			require.Subset(t, r.said(), []string{"a1/1 cancelled", "x/2 cancelled"})
 		})
 	})
 	t.Run("told in an ack's answer", func(t *testing.T) {

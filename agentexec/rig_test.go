@@ -41,17 +41,22 @@ type rig struct {
 	acks   []api.Ack
 	credit []any
 
+	reasons []string // of credits
+
 	events func(w *answer, r *http.Request)    // GET /events
 	next   func(w *answer, r *http.Request)    // POST /next
 	beat   func(w *answer, r *http.Request)    // POST …/beat
 	judge  func(a api.Ack) (outcome api.Acked) // of each ack
 	refuse func(r *http.Request) int           // a status instead of all these
+	again  string                              // Retry-After of a refusal
+	taken  func(acks []api.Ack) (status int)   // of a request with acks; nil: 200
 }
 
 // visit is one request of /events or /next.
 type visit struct {
 	at             time.Duration
 	path, last, id string
+	closing        bool // its connection ends with it
 }
 
 // answer writes events.
@@ -94,6 +99,20 @@ func (w *answer) stay(r *http.Request) {
 		}
 	}
 }
+
+// nothing answers a poll after the time that it waits.
+func nothing(w *answer, req *http.Request) {
+	hold, err := time.ParseDuration(req.URL.Query().Get("wait_s") + "s")
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	linger(req, hold)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// held is a stream of which no byte arrives.
+func held(_ *answer, req *http.Request) { <-req.Context().Done() }
 
 // linger keeps a request open, for as long as its client stays.
 func linger(r *http.Request, d time.Duration) {
@@ -166,13 +185,16 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	out := &answer{w}
 	if req.URL.Path == "/events" || req.URL.Path == "/next" {
 		r.mu.Lock()
-		r.visits = append(r.visits, visit{time.Since(r.begun), req.URL.Path, req.Header.Get("Last-Event-ID"), req.URL.Query().Get("instance_id")})
+		r.visits = append(r.visits, visit{time.Since(r.begun), req.URL.Path, req.Header.Get("Last-Event-ID"), req.URL.Query().Get("instance_id"), req.Close})
 		r.mu.Unlock()
 	}
 	r.mu.Lock()
-	refuse, events, next, beat := r.refuse, r.events, r.next, r.beat
+	refuse, events, next, beat, again := r.refuse, r.events, r.next, r.beat, r.again
 	r.mu.Unlock()
 	if status := refuse(req); status != 0 {
+		if again != "" {
+			w.Header().Set("Retry-After", again)
+		}
 		w.WriteHeader(status)
 		return
 	}
@@ -191,6 +213,9 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_ = json.NewDecoder(req.Body).Decode(&body)
 		r.mu.Lock()
 		r.credit = append(r.credit, body["max_in_flight"])
+		if why, _ := body["reason"].(string); why != "" {
+			r.reasons = append(r.reasons, why)
+		}
 		r.mu.Unlock()
 		_, _ = io.WriteString(w, "{}")
 	}
@@ -199,6 +224,12 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (r *rig) takeAcks(w http.ResponseWriter, req *http.Request) {
 	var acks []api.Ack
 	require.NoError(r.t, json.NewDecoder(req.Body).Decode(&acks))
+	if r.taken != nil {
+		if status := r.taken(acks); status != 0 {
+			w.WriteHeader(status)
+			return
+		}
+	}
 	answers := []api.Acked{}
 	for _, a := range acks {
 		r.mu.Lock()
@@ -232,8 +263,19 @@ func (r *rig) seen() []visit {
 }
 
 // gaps are the times between visits, in seconds.
-func (r *rig) gaps() (list []float64) {
-	all := r.seen()
+func (r *rig) gaps() []float64 { return gaps(r.seen()) }
+
+// streams are the visits of /events.
+func (r *rig) streams() (list []visit) {
+	for _, v := range r.seen() {
+		if v.path == "/events" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func gaps(all []visit) (list []float64) {
 	for i := 1; i < len(all); i++ {
 		list = append(list, (all[i].at - all[i-1].at).Seconds())
 	}

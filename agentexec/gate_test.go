@@ -1,0 +1,88 @@
+package agentexec_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A preflight is asked again after 45 s, and after 10 s where it fails; never more
+// often, however much work comes.
+func TestHowLongAPreflightCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int // in two minutes
+	}{
+		"passing": {nil, 3},
+		"failing": {errors.New("not logged in"), 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				asked := 0
+				r.deps.Handlers["work"] = &worker{ready: func(context.Context) error {
+					r.change(func() { asked++ })
+					return c.err
+				}}
+				r.events = func(w *answer, req *http.Request) {
+					w.hello()
+					for i := range 119 {
+						w.action(i+1, "a"+string(rune('A'+i)), 1)
+						linger(req, time.Second)
+					}
+					w.stay(req)
+				}
+				r.start()
+				time.Sleep(2*time.Minute - time.Second)
+				r.change(func() { require.InDelta(t, c.want, asked, 1) })
+			})
+		})
+	}
+}
+
+// A credit that could not be told is told again, with its reason.
+func TestACreditIsToldUntilItIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers["work"] = &worker{ready: func(context.Context) error { return errors.New("not logged in") }}
+		r.refuse = func(req *http.Request) int {
+			if req.Method == http.MethodPatch {
+				return 503
+			}
+			return 0
+		}
+		r.start()
+		time.Sleep(time.Minute)
+		require.Empty(t, r.credits())
+		r.change(func() { r.refuse = only(0) })
+		time.Sleep(6 * time.Second)
+		require.Equal(t, []any{float64(0)}, r.credits())
+		r.change(func() { require.Equal(t, []string{"preflight failed: work: not logged in"}, r.reasons) })
+	})
+}
+
+// An agent that was killed while its credit was 0 left that behind.
+func TestACreditThatAnEarlierAgentLoweredIsLifted(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		failing := &worker{ready: func(context.Context) error { return errors.New("not logged in") }}
+		r.deps.Handlers["work"] = failing
+		r.start()
+		time.Sleep(time.Second)
+		r.change(func() {
+			r.refuse = func(req *http.Request) int {
+				if req.Method == http.MethodPatch {
+					return 503 // gone before it could give it back
+				}
+				return 0
+			}
+		})
+		r.end()
+		r.change(func() { r.refuse = only(0) })
+		failing.ready = nil
+		r.start()
+		time.Sleep(time.Second)
+		require.Equal(t, []any{float64(0), nil}, r.credits())
+	})
+}

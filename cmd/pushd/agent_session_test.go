@@ -54,7 +54,6 @@ type agentRun struct {
 	Expect struct {
 		Class, Reason string
 		SessionID     string `json:"session_id"`
-		FinalText     string `json:"final_text"`
 	}
 }
 
@@ -62,6 +61,32 @@ type agentRun struct {
 var wireKinds = map[string]string{
 	"permanent.auth": "config", "permanent.billing": "config", "permanent.not_found": "config", "permanent.not_executable": "config",
 	"permanent.exit": "error", "permanent.crash": "error", "timeout.inactivity": "error", "quota.usage_limit": "quota",
+}
+
+// texts are the final texts of the runs that end well, as a reader of the fixtures
+// finds them, without the adapters' rules.
+var texts = map[string]string{
+	"claude_ok":                       "Done.",
+	"claude_ok_mentions_429":          "All 1429 files checked; see handler.go line 429: it returns HTTP 429 Too Many Requests when the rate limit is hit.",
+	"claude_ok_tool_output_429":       "The service throttles us.",
+	"claude_ok_after_retry":           "Done.",
+	"claude_long_silent_tool":         "Done.",
+	"claude_rate_limit_event_allowed": "Hello.",
+	"claude_stdin_warning":            "Done.",
+	"codex_ok_with_warning_item":      "Done.",
+	"codex_ok_mentions_429":           "1429 files, 0 errors",
+	"codex_long_silent_tool":          "Done.",
+	"codex_reconnect_then_ok":         "Done.",
+	"opencode_ok":                     "Done. See line 429.",
+	"http_sse_ok":                     "line 429",
+	"http_sse_comment_keepalive":      "ok",
+	"shell_ok":                        "ok\n",
+	"shell_ok_noise":                  "Scanned 1429 files\nwarning: a.go:429:5: rate limiter unused\nPASS (quota_test.go, overloaded_test.go)\n",
+	"claude_utf16_wrapped":            "été",
+	"claude_bom_crlf":                 "ok",
+	"claude_noise_lines":              "ok",
+	"claude_huge_line":                "ok",
+	"claude_no_newline_at_end":        "ok",
 }
 
 // A whole session with fake CLIs: each run of the fixtures, from a push to what
@@ -93,7 +118,7 @@ func TestTheFixturesThroughAServer(t *testing.T) {
 		return text + fmt.Sprintf("  openai_http: {kind: cli-agent, adapter: openai, url: %q, model: m}\n", endpoint.URL)
 	})
 	w.work()
-	right, replayed := 0, 0
+	replayed, wrong := 0, []string{}
 	for _, f := range runs {
 		if f.portable() {
 			f.push(w)
@@ -104,14 +129,14 @@ func TestTheFixturesThroughAServer(t *testing.T) {
 			continue
 		}
 		replayed++
-		if wrong := f.play(w); wrong != "" {
-			t.Logf("%s: %s", f.Name, wrong)
-		} else {
-			right++
+		if what := f.play(w); what != "" {
+			t.Logf("%s: %s", f.Name, what)
+			wrong = append(wrong, f.Name)
 		}
 	}
-	t.Logf("%d of %d right, %d have exit codes of Windows", right, replayed, len(runs)-replayed)
-	require.GreaterOrEqual(t, right, replayed-1)
+	t.Logf("%d of %d right, %d have exit codes of Windows", replayed-len(wrong), replayed, len(runs)-replayed)
+	// What never says a word is cut by the window for the first one, and says so.
+	require.Equal(t, []string{"opencode_hang_quota"}, wrong)
 }
 
 // portable tells whether Linux knows such an exit code.
@@ -153,10 +178,10 @@ func (f agentRun) play(w *worksite) string {
 		return fmt.Sprintf("%s, not %s: %+v", r.State, state, r.Error)
 	case state == "failed" && (got.Kind != errorKind || got.Code != code):
 		return fmt.Sprintf("%s %s, not %s %s: %s", got.Kind, got.Code, errorKind, code, got.Message)
-	case state == "done" && f.Expect.SessionID != "" && result.Session != f.Expect.SessionID:
-		return "session " + result.Session
-	case f.Expect.FinalText != "" && result.Text != f.Expect.FinalText:
-		return "text " + result.Text
+	case state != "cancelled" && f.Expect.SessionID != result.Session:
+		return "session " + result.Session + ", not " + f.Expect.SessionID
+	case state == "done" && result.Text != texts[f.Name]:
+		return fmt.Sprintf("text %q, not %q", result.Text, texts[f.Name])
 	}
 	return ""
 }

@@ -63,7 +63,7 @@ func run(ctx context.Context, f File, host Host, book *journal.Journal) error {
 	if swept, left := proc.SweepOld(key); swept+left > 0 {
 		host.Logger.Warn().Int("killed", swept).Int("left", left).Msg("an earlier agent had left processes behind")
 	}
-	client, err := httpClient(f.CA)
+	client, err := f.httpClient()
 	if err != nil {
 		return err
 	}
@@ -109,15 +109,22 @@ func (f *File) workingTo() time.Duration {
 }
 
 // httpClient trusts the system's roots and those of a file, goes by the proxies
-// of the environment, and follows no redirect: it would carry the token on.
-func httpClient(ca string) (*http.Client, error) {
+// of the environment, and follows no redirect: it would carry the token on. The
+// certificate that it shows is read anew for each connection, for its life is short.
+func (f *File) httpClient() (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		roots, err := Roots(ca)
+	if f.CA != "" {
+		roots, err := Roots(f.CA)
 		if err != nil {
 			return nil, err
 		}
 		config.RootCAs = roots
+	}
+	if f.Cert != "" {
+		if _, err := f.certificate(nil); err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = f.certificate
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Client{
@@ -127,6 +134,14 @@ func httpClient(ca string) (*http.Client, error) {
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 60 * time.Second, MaxIdleConnsPerHost: 4,
 		},
 	}, nil
+}
+
+func (f *File) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cert, key: %w", err)
+	}
+	return &pair, nil
 }
 
 // Roots are the system's certificates and those of a file.

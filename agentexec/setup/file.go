@@ -25,6 +25,8 @@ type File struct {
 	MachineID      string                  `yaml:"machine_id"`
 	TokenFile      string                  `yaml:"token_file"`
 	CA             string                  `yaml:"ca"`
+	Cert           string                  `yaml:"cert"` // shown to the server
+	Key            string                  `yaml:"key"`
 	DataDir        string                  `yaml:"data_dir"`
 	MaxConcurrency int                     `yaml:"max_concurrency"`
 	DrainTimeout   work.Span               `yaml:"drain_timeout"`
@@ -110,7 +112,7 @@ func Parse(raw []byte) (f File, err error) {
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func (f *File) absolute(base string) {
-	for _, path := range []*string{&f.TokenFile, &f.CA, &f.DataDir} {
+	for _, path := range []*string{&f.TokenFile, &f.CA, &f.Cert, &f.Key, &f.DataDir} {
 		*path = work.Absolute(base, *path)
 	}
 	for name, p := range f.Handlers {
@@ -161,6 +163,8 @@ func (f *File) Validate() error {
 		return errors.New("server holds a password; a token goes into token_file")
 	case !machineShape.MatchString(f.MachineID):
 		return fmt.Errorf("machine_id %q is no id", f.MachineID)
+	case (f.Cert == "") != (f.Key == ""):
+		return errors.New("cert and key go together: both, or none")
 	case f.DataDir == "":
 		return errors.New("data_dir is not set")
 	case f.MaxConcurrency < 1 || f.MaxConcurrency > 1000:

@@ -22,7 +22,7 @@ const (
 	feedHeartbeat = 15 * time.Second
 
 	frameGap  = 250 * time.Millisecond // from one frame to the next: four a second are as quick as an eye
-	frameMost = 500                    // changes in a frame; more are not worth a browser's while
+	frameMost = 250                    // changes in a frame: a slow browser stands a thousand a second
 	frameEnd  = "end"                  // the comment that ends one; no viewer sees it
 )
 

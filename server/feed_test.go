@@ -176,8 +176,8 @@ func TestMoreThanAFrameHoldsIsReadAgain(t *testing.T) {
 			require.Equal(t, "resync", e.name)
 			var missed struct{ Missed int }
 			require.NoError(t, json.Unmarshal([]byte(e.data), &missed))
-			require.Equal(t, 500, told)
-			require.Equal(t, 400, missed.Missed)
+			require.Equal(t, 250, told)
+			require.Equal(t, 650, missed.Missed)
 			return
 		case <-deadline:
 			require.Fail(t, "nobody says that something was dropped", "%d changes were told", told)

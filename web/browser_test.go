@@ -162,7 +162,9 @@ func (b *tab) wait(expression string) {
 	if err != nil {
 		b.shot("failed")
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		require.NoError(b.t, err, "waiting for %s on:\n%s", expression, text)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		require.NoError(b.t, err, "waiting for %s on:\n%s\n%s", expression, text, b.problems)
 	}
 }
 

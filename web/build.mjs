@@ -42,7 +42,7 @@ const result = await build({
   legalComments: 'none',
   inject: ['src/jsx.js'],
   // The checker knows JSX by its automatic form; this one is smaller.
-  tsconfigRaw: { compilerOptions: { jsx: 'react', jsxFactory: 'h', jsxFragmentFactory: 'Fragment' } },
+  tsconfigRaw: { compilerOptions: { jsx: 'react', jsxFactory: '$jsx', jsxFragmentFactory: '$fragment' } },
   logLevel: 'warning',
   plugins: [lean],
 });

@@ -2,11 +2,17 @@ package web_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"pushd/server/api"
 )
 
 func TestAServerKilledAndRestartedIsLiveAgainWithoutReload(t *testing.T) {
@@ -30,17 +36,20 @@ func TestAServerKilledAndRestartedIsLiveAgainWithoutReload(t *testing.T) {
 	b.clean()
 }
 
-func TestSevenTabsUseOneStreamAndAllFollow(t *testing.T) {
+// HTTP/1.1 gives a browser six connections to a server: eight tabs with a stream
+// each would leave two of them hanging.
+func TestEightTabsUseOneStreamAndAllFollow(t *testing.T) {
 	s := serve(t)
 	first := visitor(t, s)
 	tabs := []*tab{first}
-	for len(tabs) < 7 {
+	for len(tabs) < 8 {
 		tabs = append(tabs, first.another())
 	}
 	for i, b := range tabs {
 		began := time.Now()
 		b.open("/")
 		b.live()
+		require.Equal(t, "http/1.1", js[string](b, `performance.getEntriesByType('resource').find(e => e.name.endsWith('/v1/session')).nextHopProtocol`))
 		t.Logf("tab %d is live after %s", i+1, time.Since(began).Round(time.Millisecond))
 	}
 	require.Equal(t, "1", s.metric(t, "pushd_feed_viewers"))
@@ -97,25 +106,65 @@ func TestAListThatCannotBeReadIsNotShownAsEmpty(t *testing.T) {
 	b.clean()
 }
 
-// A page that is open while much happens keeps what it holds in bounds.
+// A page that is left open while much happens keeps what it holds in bounds, and goes
+// on answering: 20,000 changes, or 200,000 with PUSHD_WEB_LARGE.
 func TestAPageThatIsOpenForLongDoesNotGrow(t *testing.T) {
+	rounds := 66
+	if os.Getenv("PUSHD_WEB_LARGE") != "" {
+		rounds *= 10
+	}
+	const each = 100 // actions a round: pushed, sent and done are 300 changes
 	s := serve(t)
-	agent := s.subscribe(t, "win-1", 100)
+	agent := s.subscribe(t, "win-1", each)
 	b := visitor(t, s)
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.seen = {};
+		window.EventSource = class extends EventSource {
+			addEventListener(name, f) { super.addEventListener(name, e => { seen[name] = (seen[name] ?? 0) + 1; f(e); }); }
+		};`})
+	require.NoError(t, err)
 	b.open("/ui/actions")
 	b.live()
-	const rounds, each = 4, 500
-	var heap []int
-	for round := range rounds {
-		for i := range each {
-			s.push(t, fmt.Sprintf("a%d-%03d", round, i), "win-1")
-			agent.await(t)
-			s.ack(t, fmt.Sprintf("a%d-%03d", round, i), "done")
-		}
-		b.shows(fmt.Sprintf("a%d-%03d", round, each-1), "done")
-		heap = append(heap, js[int](b, `(window.gc?.(), performance.memory.usedJSHeapSize)`))
+	heap := func() float64 {
+		_, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{})
+		require.NoError(t, err)
+		return js[float64](b, `performance.memory.usedJSHeapSize / 1e6`)
 	}
-	t.Logf("JS heap after each 1,500 changes: %d bytes", heap)
+	var heaps []float64
+	id := func(round, i int) string { return fmt.Sprintf("a%03d-%03d", round, i) }
+	tick := time.NewTicker(200 * time.Millisecond) // at most 1,500 changes a second, half as much again as frames can hold
+	defer tick.Stop()
+	began, share := time.Now(), b.measure()
+	for round := range rounds {
+		<-tick.C
+		pushes, acks := make([]api.Push, each), make([]api.Ack, each)
+		for i := range each {
+			pushes[i] = api.Push{ActionID: id(round, i), MachineID: "win-1", Type: "job"}
+			acks[i] = api.Ack{ActionID: id(round, i), Status: "done"}
+		}
+		_, err := s.client().PushAll(t.Context(), pushes)
+		require.NoError(t, err)
+		for range each {
+			agent.await(t)
+		}
+		_, err = s.client().AckAll(t.Context(), acks)
+		require.NoError(t, err)
+		if round%(rounds/6) == rounds/6-1 {
+			b.shows(id(round, each-1), "done")
+			heaps = append(heaps, heap())
+		}
+	}
+	busy := share()
+	seen := js[map[string]int](b, `seen`)
+	t.Logf("%d changes in %s, of which the page was told %d, and %d times to read again; main thread busy %.0f %%; JS heap in MB: %.1f",
+		rounds*each*3, time.Since(began).Round(time.Second), seen["change"], seen["resync"], 100*busy["TaskDuration"], heaps)
+	require.Positive(t, seen["change"])
+	require.Less(t, heaps[len(heaps)-1], heaps[0]+3, "the heap grows")
 	require.LessOrEqual(t, js[int](b, `document.querySelectorAll('tbody tr').length`), 200)
+	answered := time.Now()
+	b.click("Fleet")
+	b.shows("win-1", "online")
+	b.wait(`document.querySelectorAll('.just-now li').length === 8`)
+	t.Logf("a click is answered after %s", time.Since(answered).Round(time.Millisecond))
 	b.clean()
 }

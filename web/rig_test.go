@@ -55,6 +55,7 @@ type server struct {
 	exited  chan struct{}
 	token   string
 	setting []string
+	file    string // of settings; empty: none
 }
 
 // quick are short times, so that a loss is seen in a blink.
@@ -65,7 +66,13 @@ var quick = []string{
 
 func serve(t *testing.T, set ...string) *server {
 	t.Helper()
-	s := &server{dir: t.TempDir(), setting: append(quick[:len(quick):len(quick)], set...)}
+	return serveFile(t, "", set...)
+}
+
+// serveFile is serve with a file of settings.
+func serveFile(t *testing.T, file string, set ...string) *server {
+	t.Helper()
+	s := &server{file: file, dir: t.TempDir(), setting: append(quick[:len(quick):len(quick)], set...)}
 	s.start(t, "127.0.0.1:0")
 	t.Cleanup(func() { s.stop(t) })
 	return s
@@ -77,6 +84,9 @@ func (s *server) start(t *testing.T, at string) {
 	line := []string{"serve", "--listen", at, "--data-dir", s.dir}
 	for _, kv := range s.setting {
 		line = append(line, "--set", kv)
+	}
+	if s.file != "" {
+		line = append(line, "--config", s.file)
 	}
 	s.cmd, s.exited = exec.Command(bin, line...), make(chan struct{})
 	s.log = logbook{address: make(chan string, 1)}

@@ -13,7 +13,9 @@ import (
 // story is a fleet on which everything has happened that a page can show.
 func story(t *testing.T) *server {
 	t.Helper()
-	s := serve(t, "watchdog.orphan_timeout=700ms", "watchdog.max_resends=2", "policy.breaker_threshold=2")
+	hooked := serveHooks(t, "watchdog.orphan_timeout=700ms", "watchdog.max_resends=2", "policy.breaker_threshold=2")
+	hooked.all(t)
+	s := hooked.server
 	for i := range 14 {
 		machine := fmt.Sprintf("win-%04d", i)
 		a := s.subscribe(t, machine, 3)
@@ -79,7 +81,7 @@ func TestScreenshots(t *testing.T) {
 		{"actions", "/ui/actions?q=state:open", `document.querySelectorAll('tbody tr').length > 3`},
 		{"action", "/ui/action/open-till-0", `document.querySelectorAll('.entry').length > 8`},
 		{"given-up", "/ui/dead", `document.querySelectorAll('.group').length > 1`},
-		{"webhooks", "/ui/webhooks", `document.querySelector('.empty')`},
+		{"webhooks", "/ui/webhooks/ci?d=1", `document.querySelectorAll('.hook pre').length === 2`},
 		{"system", "/ui/system", `document.querySelectorAll('.chart').length === 4`},
 	}
 	for _, look := range []struct {

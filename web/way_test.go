@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"pushd/server/api"
@@ -181,5 +182,86 @@ func TestASessionIsPausedAndCancelledAsAWhole(t *testing.T) {
 	b.click("Cancel the session…")
 	b.click("Cancel and close the session")
 	b.see("3 of its actions are cancelled.")
+	b.clean()
+}
+
+func TestTheOldestDeliveryWithoutAnAckIsToldOverARestart(t *testing.T) {
+	s := serve(t, "watchdog.orphan_timeout=10m", "stream.disconnect_grace=5m", "stream.reconnect_grace=5m")
+	b := visitor(t, s)
+	b.open("/")
+	b.live()
+	tile := `[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('Oldest unacked'))`
+	b.wait(tile + `.innerText.includes('0 sent and not acked')`)
+	agent := s.subscribe(t, "win-1", 2)
+	s.push(t, "slow", "win-1")
+	agent.await(t)
+	s.push(t, "next", "win-1")
+	agent.await(t)
+	b.wait(tile + `.innerText.includes('2 sent and not acked')`)
+	require.Equal(t, "/ui/action/slow", js[string](b, tile+`.pathname`))
+	s.kill()
+	s.restart(t)
+	b.live()
+	b.wait(tile + `.pathname === '/ui/action/slow' && ` + tile + `.innerText.includes('2 sent and not acked')`)
+	s.ack(t, "slow", "received")
+	b.wait(tile + `.pathname === '/ui/action/next' && ` + tile + `.innerText.includes('1 sent and not acked')`)
+	b.clean()
+}
+
+// An operator who comes to a dead machine is told why its queue stands, and what to do.
+func TestADeadMachineSaysWhyAndWhatToDo(t *testing.T) {
+	s := serve(t)
+	agent := s.subscribe(t, "win-1", 1)
+	b := visitor(t, s)
+	b.open("/ui/machine/win-1")
+	b.live()
+	b.see("Nothing waits.")
+	agent.stop()
+	s.push(t, "a1", "win-1")
+	b.see("1 action waits for machine win-1, which has no stream open and no poll waiting")
+	b.see("pushd agent --server " + s.base + " --machine win-1 --config agent.yaml")
+	again := s.subscribe(t, "win-1", 1)
+	again.await(t)
+	b.wait(`!document.body.innerText.includes('pushd agent --server')`)
+	b.clean()
+}
+
+// Whoever uses no mouse gets everywhere, and a question keeps the keys to itself.
+func TestThePagesAreWalkedByKeys(t *testing.T) {
+	s := serve(t)
+	for _, id := range []string{"a1", "a2"} {
+		s.push(t, id, "win-1")
+	}
+	b := visitor(t, s)
+	b.open("/")
+	b.live()
+	b.wait(`document.title === 'Fleet · pushd'`)
+	b.key("ga")
+	b.shows("a2", "queued")
+	b.wait(`document.title === 'Actions · pushd' && document.activeElement.id === 'main'`)
+	b.key("j")
+	b.wait(`document.activeElement.textContent === 'a2'`)
+	b.key("j")
+	b.wait(`document.activeElement.textContent === 'a1'`)
+	b.key("c")
+	b.see("Cancel a1?")
+	b.key("gf") // asks nothing of the page below
+	b.wait(`document.querySelector('dialog').contains(document.activeElement)`)
+	b.key(kb.Escape)
+	b.wait(`!document.querySelector('dialog')`)
+	b.wait(`document.activeElement.textContent === 'a1'`) // where it was
+	b.key(kb.Enter)
+	b.wait(`document.title === 'a1 · pushd'`)
+	b.key("c")
+	b.click("Cancel the action")
+	b.see("a1 is cancelled.")
+	b.key("?")
+	b.see("previous row")
+	b.key("gf")
+	require.Equal(t, "/ui/action/a1", js[string](b, `location.pathname`))
+	b.key(kb.Escape)
+	b.wait(`!document.querySelector('dialog')`)
+	b.key("gs")
+	b.wait(`document.title === 'System · pushd'`)
 	b.clean()
 }

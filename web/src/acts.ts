@@ -1,6 +1,6 @@
 // Every act of the protocol: what it sends, and the same as a line of shell.
 import { seg, send, session } from './api.ts';
-import { count } from './clock.ts';
+import { count, now } from './clock.ts';
 import { says } from './words.ts';
 import type { Action, Breaker, Label, Machine } from './types.ts';
 
@@ -26,6 +26,10 @@ export function curl(a: Pick<Act, 'method' | 'path' | 'body'>): string {
 }
 
 export const show = (path: string) => curl({ method: 'GET', path });
+
+/** What makes a machine appear: its stream as curl holds it, and our agent. */
+export const streamLine = (id: string) => show(`/events?machine_id=${seg(id)}`).replace('-sS -X GET', '-N');
+export const agentLine = (id: string) => `pushd agent --server ${location.origin} --machine ${sh(id)} --config agent.yaml`;
 
 export async function run(a: Act): Promise<string> {
   return a.told(await send(a.method, a.path, a.body));
@@ -63,7 +67,7 @@ type Scope = 'machine' | 'session' | 'replay';
 export function pause(scope: Scope, id: string, note: string, minutes: number): Act {
   const body: Record<string, string> = {};
   if (note) body.note = note;
-  if (minutes > 0) body.until = new Date(Date.now() + minutes * 60_000).toISOString();
+  if (minutes > 0) body.until = new Date(now.peek() + minutes * 60_000).toISOString();
   const cli = pushctl('pause', scope, id, ...(note ? ['--note', note] : []), ...(minutes > 0 ? ['--until', `${minutes}m`] : []));
   return post(`/v1/${scope}s/${seg(id)}/pause`, body, cli, () => `${scope} ${id} is paused. What is in flight goes on.`);
 }

@@ -1,6 +1,6 @@
 // Ages are told by the server's clock: a reader's own may be wrong, and an age that
 // is negative helps nobody.
-import { signal } from '@preact/signals-core';
+import { signal } from './signal.ts';
 
 let ahead = 0; // of the server's clock over ours, in ms
 
@@ -10,7 +10,9 @@ export const now = signal(Date.now());
 /** Sets our clock by an answer's. */
 export function setClock(serverTime: string) {
   const at = Date.parse(serverTime);
-  if (!Number.isNaN(at)) ahead = at - Date.now();
+  if (Number.isNaN(at)) return;
+  ahead = at - Date.now();
+  if (Math.abs(at - now.peek()) > 1500) tick(); // what is read before the next tick must not be hours off
 }
 
 const tick = () => {

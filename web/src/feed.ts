@@ -2,7 +2,7 @@
 // connections, and the seventh tab would hang without a word): the tab that holds a
 // lock reads it and tells the others. What comes is only a hint of what to read
 // again; the truth is asked by REST.
-import { computed, effect, signal, untracked } from '@preact/signals-core';
+import { computed, effect, signal, untracked } from './signal.ts';
 import { Failure, session, whoAmI } from './api.ts';
 import { now } from './clock.ts';
 import type { Change } from './types.ts';
@@ -157,9 +157,9 @@ function onEvent(e: MessageEvent<string>) {
   serial = id;
   if (e.type === 'resync') return tell({ kind: 'resync' });
   gathered.push(JSON.parse(e.data) as Change);
-  // A hidden tab's timers are slow, and others may be looking.
+  // A frame comes event by event. A hidden tab's timers are slow, and others may be looking.
   if (document.hidden || gathered.length > 2000) flush();
-  else if (!gather) gather = window.setTimeout(flush, frameMS);
+  else if (!gather) gather = window.setTimeout(flush, 30);
 }
 
 function open() {
@@ -194,9 +194,11 @@ function reopen(wait: number) {
 function lead() {
   leading = true;
   // On the word alone: that the session was asked for again must not end a wait.
-  const signedIn = computed(() => session.value?.signed_in);
+  let was: boolean | undefined;
   const off = effect(() => {
-    if (signedIn.value !== undefined) untracked(() => reopen(0));
+    const is = session.value?.signed_in;
+    if (is !== undefined && is !== was) untracked(() => reopen(0));
+    was = is;
   });
   return () => {
     off();

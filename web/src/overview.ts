@@ -1,12 +1,12 @@
 // The few numbers that every page shows, read once for all of them.
-import { effect, signal } from '@preact/signals-core';
+import { effect, signal } from './signal.ts';
 import { Failure, get, session } from './api.ts';
 import { link, nudge, onFrame } from './feed.ts';
 import type { Fleet, Queue } from './types.ts';
 
 export const overview = signal<Queue | null>(null);
 export const overviewError = signal('');
-export const fleetTotals = signal<Pick<Fleet, 'machines' | 'states' | 'troubled' | 'orphans'> | null>(null);
+export const fleetTotals = signal<Fleet | null>(null);
 
 let busy = false;
 let again = false;
@@ -20,7 +20,7 @@ export async function readOverview() {
   try {
     const [queue, fleet] = await Promise.all([get<Queue>('/queue'), get<Fleet>('/v1/fleet?limit=1')]);
     overview.value = queue;
-    fleetTotals.value = { machines: fleet.machines, states: fleet.states, troubled: fleet.troubled, orphans: fleet.orphans };
+    fleetTotals.value = fleet;
     overviewError.value = '';
   } catch (e) {
     overviewError.value = (e as Error).message;

@@ -1,5 +1,5 @@
 // Addresses of the dashboard: /ui/PAGE[/ID]?q=…; every view can be sent to a colleague.
-import { signal } from '@preact/signals-core';
+import { signal } from './signal.ts';
 
 export interface Route {
   page: string;
@@ -27,12 +27,15 @@ export const href = (page: string, id?: string, query?: Record<string, string>) 
 
 /** Goes to an address, or takes the place of the present one. */
 export function go(to: string, replace = false) {
+  const before = location.pathname;
   if (replace) history.replaceState(null, '', to);
   else {
     history.pushState(null, '', to);
     scrollTo(0, 0);
   }
   route.value = read();
+  // Who reads by ear, or goes on by keys, begins where the new page does.
+  if (location.pathname !== before) document.getElementById('main')?.focus();
 }
 
 /** Changes parameters of the present address; empty ones go. */

@@ -48,6 +48,7 @@ export interface Machine {
   paused: Pause[];
   last_seen_at?: string;
   last_event_id: number;
+  explanation: string;
 }
 
 export interface FleetRow {
@@ -76,6 +77,8 @@ export interface Fleet {
   states: Record<string, number>;
   troubled: number;
   orphans: number;
+  unacked: number;
+  oldest_unacked?: { action_id: string; sent_at: string };
   server_time: string;
 }
 

@@ -52,12 +52,15 @@ const deadWords: Record<string, string> = {
 };
 export const died = (state: string, reason: string) => deadWords[`${state} ${reason}`] ?? `${says(state)}: ${says(reason)}`;
 
+/** What somebody wrote, in whatever direction, within a sentence of ours. */
+const quoted = (text: string) => `\u2068${text}\u2069`;
+
 /** Why an action waits, as the end of a sentence. */
 export function waits(w: Waiting, now: number): string {
   const until = w.until ? `, ${span(Date.parse(w.until) - now)} left` : '';
   switch (w.reason) {
     case 'draining': return 'the server is stopping';
-    case 'paused': return `${w.scope} ${w.id} is paused by ${cause(w.cause ?? '')}${w.note ? ` (${w.note})` : ''}${until}`;
+    case 'paused': return `${w.scope} ${w.id} is paused by ${cause(w.cause ?? '')}${w.note ? ` (${quoted(w.note)})` : ''}${until}`;
     case 'lane': return `${w.action_id} is in front of it in its lane`;
     case 'available_at': return `its time has not come${until}`;
     case 'breaker_open': return `the breaker ${w.target ? `of ${w.target} ` : ''}is open${until}`;
@@ -73,14 +76,15 @@ export function verdict(a: Action, now: number): string {
   const ms = (at?: string) => (at ? Date.parse(at) : 0);
   const resent = a.resent_count ? ` after ${count(a.resent_count)} resend${a.resent_count > 1 ? 's' : ''}` : '';
   const late = a.late ? ' Its agent answered late.' : '';
-  const fault = a.error ? `${a.error.kind ?? 'error'}${a.error.message ? `: ${a.error.message}` : ''}` : 'no reason given';
+  const fault = a.error ? `${a.error.kind ?? 'error'}${a.error.message ? `: ${quoted(a.error.message)}` : ''}` : 'no reason given';
+  const note = a.note && quoted(a.note);
   switch (a.state) {
     case 'done': {
       const took = a.settled_at ? `, ${span(ms(a.settled_at) - ms(a.created_at))} after its push` : '';
-      return `Done${took}${a.deliveries > 1 ? `, on delivery ${a.deliveries}` : ''}${a.note ? `: ${a.note}` : ''}.${late}`;
+      return `Done${took}${a.deliveries > 1 ? `, on delivery ${a.deliveries}` : ''}${note ? `: ${note}` : ''}.${late}`;
     }
     case 'failed':
-      return `Failed${a.attempts ? ` after ${a.attempts} of ${a.max_attempts} attempts` : ''}: ${a.note || fault}${/[.!?]$/.test(a.note || fault) ? '' : '.'}${late}`;
+      return `Failed${a.attempts ? ` after ${a.attempts} of ${a.max_attempts} attempts` : ''}: ${note || fault}${/[.!?]\u2069?$/.test(note || fault) ? '' : '.'}${late}`;
     case 'gave_up': {
       const why = a.timeline?.findLast((e) => e.event === 'gave_up')?.detail;
       return `Given up${resent}: ${why === 'disconnect' ? 'its stream ended each time' : 'no ack in time'}. Nobody knows whether it was done.${late}`;

@@ -7,6 +7,7 @@ import { show } from '../acts.ts';
 import { useLive } from '../live.ts';
 import { Ago, Copy, Empty, Facts, Fault, Icon, Line, State } from '../parts/bits.tsx';
 import { askCancel, askRedrive, askResolve, canCancel, canRedrive, canResolve } from '../parts/asks.ts';
+import { Do } from '../parts/dialog.tsx';
 import { pageKeys } from '../parts/keys.ts';
 import { layOut, members } from '../raw.ts';
 import { href, route } from '../route.ts';
@@ -94,13 +95,9 @@ function Acts({ w }: { w: Whole }) {
   const a = w.action;
   return (
     <span class="buttons">
-      {may('operate') && (
-        <>
-          {canRedrive(a.state) && <button type="button" class="primary" onClick={() => askRedrive(a)}>Redrive…</button>}
-          {canResolve(a.state) && <button type="button" onClick={() => askResolve(a)}>Resolve…</button>}
-          {canCancel(a.state) && <button type="button" class="danger" disabled={!!a.cancel_asked_at && a.state === 'in_flight'} onClick={() => askCancel(a)}>Cancel…</button>}
-        </>
-      )}
+      {canRedrive(a.state) && <Do cls="primary" on={() => askRedrive(a)}>Redrive…</Do>}
+      {canResolve(a.state) && <Do on={() => askResolve(a)}>Resolve…</Do>}
+      {canCancel(a.state) && !(a.cancel_asked_at && a.state === 'in_flight') && <Do cls="danger" on={() => askCancel(a)}>Cancel…</Do>}
       <Copy text={w.raw} label="JSON" />
       <Copy text={show(`/v1/actions/${seg(a.action_id)}`)} label="curl" />
       <Copy text={`pushctl -s ${location.origin} show ${a.action_id}`} label="pushctl" />
@@ -202,7 +199,7 @@ function About({ a }: { a: Action }) {
         ['Not before', a.available_at && moment(a.available_at)],
         ['Expires', a.expires_at && moment(a.expires_at)],
         ['Note', a.note],
-        ['Labels', labels.length ? labels.map(([k, v]) => <div key={k}>{k}: {v}</div>) : undefined],
+        ['Labels', labels.length ? labels.map(([k, v]) => <div key={k}><bdi>{k}</bdi>: <bdi>{v}</bdi></div>) : undefined],
       ]}
     />
   );

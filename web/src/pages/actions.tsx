@@ -7,7 +7,7 @@ import { listPath, mostRows, useList } from '../list.ts';
 import { useLive } from '../live.ts';
 import { Ago, Budget, Copy, Empty, Line, State } from '../parts/bits.tsx';
 import { askAll, askCloseLabel, askEach, askPause, askCancel, askRedrive, askResume, canCancel, canRedrive, notNow } from '../parts/asks.ts';
-import { say } from '../parts/dialog.tsx';
+import { Do, say } from '../parts/dialog.tsx';
 import { SearchBox } from '../parts/searchbox.tsx';
 import { Table, type Column } from '../parts/table.tsx';
 import { show } from '../acts.ts';
@@ -72,10 +72,10 @@ export function ActionsPage() {
           onRange={onRange}
           selected={may('operate') ? selected.value : undefined}
           onSelect={may('operate') ? (ids) => (selected.value = ids) : undefined}
-          keys={(a) => ({
+          keys={may('operate') ? (a) => ({
             c: () => (canCancel(a.state) ? askCancel(a) : say(notNow('cancel', a.state), true)),
             r: () => (canRedrive(a.state) ? askRedrive(a) : say(notNow('redrive', a.state), true)),
-          })}
+          }) : undefined}
           cardHeight={172}
         />
       )}
@@ -112,16 +112,14 @@ function LabelBar({ scope, id }: { scope: 'session' | 'replay'; id: string }) {
       <State of={l.status} />
       {l.paused.map((p) => <span key={p.cause + p.machine_id} class="muted">{cause(p.cause)}{p.machine_id ? ` on ${p.machine_id}` : ''}{p.note ? `: ${p.note}` : ''}</span>)}
       <span class="muted">{count(open)} unsettled, {count(l.counts.done ?? 0)} done</span>
-      {may('operate') && (
-        <span class="buttons">
-          {held ? (
-            <button type="button" class="small" onClick={() => askResume(scope, id, l.paused.map((p) => cause(p.cause)).join(', '))}>Resume the {scope}</button>
-          ) : (
-            <button type="button" class="small" onClick={() => askPause(scope, id)}>Pause the {scope}</button>
-          )}
-          <button type="button" class="small danger" onClick={() => askCloseLabel(scope, id, open)}>Cancel the {scope}…</button>
-        </span>
-      )}
+      <span class="buttons">
+        {held ? (
+          <Do cls="small" on={() => askResume(scope, id, l.paused.map((p) => cause(p.cause)).join(', '))}>Resume the {scope}</Do>
+        ) : (
+          <Do cls="small" on={() => askPause(scope, id)}>Pause the {scope}</Do>
+        )}
+        <Do cls="small danger" on={() => askCloseLabel(scope, id, open)}>Cancel the {scope}…</Do>
+      </span>
     </div>
   );
 }

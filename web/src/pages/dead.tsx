@@ -4,7 +4,7 @@ import { count } from '../clock.ts';
 import { reuse, useLive } from '../live.ts';
 import { Ago, Copy, Empty, Fault, State } from '../parts/bits.tsx';
 import { askAll, askEach } from '../parts/asks.ts';
-import { say } from '../parts/dialog.tsx';
+import { Do, say } from '../parts/dialog.tsx';
 import { bulk } from '../acts.ts';
 import { href } from '../route.ts';
 import type { Dead, DeadGroup } from '../types.ts';
@@ -73,13 +73,11 @@ function Group({ g }: { g: DeadGroup }) {
             {g.redriven > 0 && <span class="badge" title="Somebody has redriven these before, and they ended here again">{count(g.redriven)} redriven before</span>}
           </p>
         </div>
-        {may('operate') && (
-          <span class="buttons">
-            <button type="button" class="primary" onClick={() => askEach('redrive', g.action_ids, some)}>
-              Redrive {some ? 'the newest ' : ''}{count(g.action_ids.length)}…
-            </button>
-          </span>
-        )}
+        <span class="buttons">
+          <Do cls="primary" on={() => askEach('redrive', g.action_ids, some)}>
+            Redrive {some ? 'the newest ' : ''}{count(g.action_ids.length)}…
+          </Do>
+        </span>
       </div>
       {g.sample?.message && <pre class="raw clip-lines">{g.sample.message}</pre>}
       <ul class="tags" aria-label="Machines">

@@ -1,12 +1,14 @@
 // Is the fleet well? Five seconds must be enough to know.
 import { useState } from 'preact/hooks';
-import { get, may, url } from '../api.ts';
-import { count, now, span } from '../clock.ts';
+import { agentLine, streamLine } from '../acts.ts';
+import { get, url } from '../api.ts';
+import { count, span } from '../clock.ts';
 import { log } from '../feed.ts';
 import { reuse, useLive } from '../live.ts';
 import { fleetTotals, overview } from '../overview.ts';
 import { Ago, Copy, Empty, Fault, Icon, Line, Num, State } from '../parts/bits.tsx';
 import { askPush } from '../parts/asks.ts';
+import { Do } from '../parts/dialog.tsx';
 import { SearchBox } from '../parts/searchbox.tsx';
 import { Spark } from '../parts/spark.tsx';
 import { Table, type Column } from '../parts/table.tsx';
@@ -74,11 +76,7 @@ export function FleetPage() {
         <div class="section-head">
           <h2 id="machines">Machines</h2>
           <span class="muted">{fleet ? `${count(fleet.total)}${fleet.total !== fleet.machines ? ` of ${count(fleet.machines)}` : ''}, ${sort === 'trouble' ? 'trouble first' : `by ${says(sort)}`}` : ''}</span>
-          {may('push') && (
-            <button type="button" class="push" onClick={() => askPush('')}>
-              Push a test action
-            </button>
-          )}
+          <Do power="push" cls="push" on={() => askPush('')}>Push a test action</Do>
         </div>
         <SearchBox
           text={q}
@@ -123,7 +121,7 @@ function cells(m: FleetRow) {
   ];
 }
 
-function Tile({ label, value, more, to, tone, children }: { label: string; value: string; more?: string; to: string; tone?: string; children?: preact.ComponentChildren }) {
+function Tile({ label, value, more, to, tone, children }: { label: string; value: preact.ComponentChildren; more?: string; to: string; tone?: string; children?: preact.ComponentChildren }) {
   return (
     <a class={`tile ${tone ?? ''}`} href={to}>
       <span class="tile-label">{label}</span>
@@ -143,6 +141,7 @@ function Tiles() {
   const dead = c('failed', 'gave_up', 'expired');
   const sum = (v?: number[]) => (v ?? []).reduce((a, b) => a + b, 0);
   const lost = sum(stats.value?.resends);
+  const oldest = f?.oldest_unacked;
   const online = f?.states.online ?? 0;
   const away = f ? f.machines - online : 0;
   const breakers = o?.breakers.length ?? 0;
@@ -154,9 +153,10 @@ function Tiles() {
       <Tile label="In flight" value={known(c('in_flight'))} more={`${known(c('queued', 'scheduled'))} waiting`} to={href('actions', undefined, { q: 'state:in_flight' })}>
         {stats.value && <Spark sent={stats.value.deliveries} lost={stats.value.resends} />}
       </Tile>
+      <Tile label="Oldest unacked" value={oldest ? <Ago at={oldest.sent_at} /> : '–'} more={`${f ? count(f.unacked) : '–'} sent and not acked`} to={oldest ? href('action', oldest.action_id) : href('actions', undefined, { q: 'state:in_flight' })} />
       <Tile label="Orphans" value={known(o?.orphans ?? 0)} more={`${count(lost)} resent in the last hour`} tone={o?.orphans ? 'warn' : ''} to={href('fleet', undefined, { q: 'has:orphans' })} />
       <Tile label="In doubt" value={known(c('in_doubt'))} more={c('in_doubt') ? 'an operator must say' : undefined} tone={c('in_doubt') ? 'warn' : ''} to={href('actions', undefined, { q: 'state:in_doubt' })} />
-      <Tile label="Given up" value={known(dead)} more={`${count(sum(stats.value?.give_ups))} gave up in the last hour`} tone={dead ? 'bad' : ''} to={href('dead')} />
+      <Tile label="Given up" value={known(dead)} more={`${count(sum(stats.value?.give_ups))} in the last hour`} tone={dead ? 'bad' : ''} to={href('dead')} />
       <Tile label="Held back" value={known(breakers + holds)} more={`breakers ${count(breakers)}, pauses ${count(holds)}`} tone={breakers ? 'bad' : holds ? 'warn' : ''} to={href('system')} />
     </section>
   );
@@ -211,18 +211,18 @@ function JustNow() {
 }
 
 function NoMachine() {
-  const at = location.origin;
-  const stream = `curl -N '${at}/events?machine_id=my-machine'`;
+  const stream = streamLine('my-machine');
   return (
     <Empty title="No machine has subscribed yet.">
-      <p>A machine is an agent that holds a stream open. To see one appear here, in a shell:</p>
+      <p>A machine is an agent that holds a stream open. Ours does the work too; docs/agents.md has its settings:</p>
+      <Line text={agentLine('my-machine')} />
+      <p>To see one appear here at once, in a shell:</p>
       <Line text={stream} />
       <p>On Windows, in PowerShell:</p>
-      <Line text={stream.replace('curl', 'curl.exe').replaceAll("'", '"')} />
+      <Line text={stream.replace('curl', 'curl.exe').replaceAll("'", '"').replace('$', '$env:')} />
       <p>Then push something to it and watch it arrive:</p>
-      <Line text={`pushctl -s ${at} push my-machine '{"hello":1}'`} />
+      <Line text={`pushctl -s ${location.origin} push my-machine '{"hello":1}'`} />
       <p>Or see the whole story with three simulated machines in a minute: <Copy text="pushctl demo" label="copy: pushctl demo" /></p>
-      <p class="muted">Server time {new Date(now.peek()).toISOString()}</p>
     </Empty>
   );
 }

@@ -1,16 +1,16 @@
 // One machine: how it is, what waits for it, what it has, and what can be done.
 import { may, seg, url } from '../api.ts';
-import { count, span } from '../clock.ts';
-import { show } from '../acts.ts';
+import { count, moment, now, span } from '../clock.ts';
+import { agentLine, show } from '../acts.ts';
 import { reuse, useLive } from '../live.ts';
 import { Ago, Budget, Copy, Empty, Facts, Fault, Icon, Line, Num, State } from '../parts/bits.tsx';
 import { askCloseBreaker, askCredit, askForget, askPause, askPush, askResume, askCancel, canCancel } from '../parts/asks.ts';
+import { Do } from '../parts/dialog.tsx';
 import { Bars } from '../parts/spark.tsx';
 import { href, route } from '../route.ts';
 import type { Action, Machine, Page, Stats } from '../types.ts';
 import { use } from '../use.ts';
 import { cause, says, settledStates, waits } from '../words.ts';
-import { now } from '../clock.ts';
 
 const listed = 25;
 
@@ -38,8 +38,9 @@ export function MachinePage() {
         {m?.since && <span class="muted">for <Ago at={m.since} /></span>}
         {m && <Acts m={m} />}
       </div>
-      {live.error?.status === 404 ? <Empty title={`There is no machine ${id}.`}><p>It appears when its agent subscribes:</p><Line text={`curl -N '${location.origin}/events?machine_id=${id}'`} /></Empty> : <Fault of={live} what="The machine" />}
+      {live.error?.status === 404 ? <Empty title={`There is no machine ${id}.`}><p>It appears when its agent subscribes:</p><Line text={agentLine(id)} /></Empty> : <Fault of={live} what="The machine" />}
       {m && <Warnings m={m} />}
+      {m && <Next m={m} />}
       {m && <About m={m} />}
       {m && stats.value && (
         <Bars
@@ -83,20 +84,28 @@ function Acts({ m }: { m: Machine }) {
   const id = m.machine_id;
   return (
     <span class="buttons">
-      {may('push') && <button type="button" onClick={() => askPush(id)}>Push a test action</button>}
-      {may('operate') && (
-        <>
-          {m.paused.length ? (
-            <button type="button" class="primary" onClick={() => askResume('machine', id, m.paused.map((p) => cause(p.cause)).join(', '))}>Resume</button>
-          ) : (
-            <button type="button" onClick={() => askPause('machine', id)}>Pause</button>
-          )}
-          <button type="button" onClick={() => askCredit(id, m.max_in_flight)}>Credit…</button>
-          {m.state === 'offline' && <button type="button" class="danger" onClick={() => askForget(id)}>Forget…</button>}
-        </>
+      <Do power="push" on={() => askPush(id)}>Push a test action</Do>
+      {m.paused.length ? (
+        <Do cls="primary" on={() => askResume('machine', id, m.paused.map((p) => cause(p.cause)).join(', '))}>Resume</Do>
+      ) : (
+        <Do on={() => askPause('machine', id)}>Pause</Do>
       )}
+      <Do on={() => askCredit(id, m.max_in_flight)}>Credit…</Do>
+      {m.state === 'offline' && <Do cls="danger" on={() => askForget(id)}>Forget…</Do>}
       <Copy text={show(`/v1/machines/${seg(id)}`)} label="curl" />
     </span>
+  );
+}
+
+/** Why its queue stands, and what somebody can do who stands before the machine. */
+function Next({ m }: { m: Machine }) {
+  const here = m.state === 'online';
+  if (here && (!m.queued || m.paused.length)) return null;
+  return (
+    <div class={`note ${here ? '' : 'warn'}`}>
+      <Icon name={here ? 'queued' : m.state} /> <span>{m.paused.length ? '' : m.explanation}{here ? '' : ' On the machine, look at its agent’s log, or start it:'}</span>
+      {!here && <Line text={agentLine(m.machine_id)} />}
+    </div>
   );
 }
 
@@ -108,13 +117,13 @@ function Warnings({ m }: { m: Machine }) {
       )}
       {m.paused.map((p) => (
         <p key={p.cause + p.id} class="note warn">
-          <Icon name="paused" /> <span>Paused by {cause(p.cause)}{p.by ? ` (${p.by})` : ''} <Ago at={p.since} after=" ago" />{p.note ? `: ${p.note}` : ''}{p.until ? `; until ${new Date(p.until).toLocaleTimeString()}` : ''}</span>
+          <Icon name="paused" /> <span>Paused by {cause(p.cause)}{p.by ? ` (${p.by})` : ''} <Ago at={p.since} after=" ago" />{p.note && <>: <bdi>{p.note}</bdi></>}{p.until ? `; until ${moment(p.until)}` : ''}</span>
         </p>
       ))}
       {m.breakers.map((b) => (
         <p key={b.target} class="note bad">
           <Icon name="breaker" /> <span>The breaker {b.target ? `of ${b.target} ` : ''}is {says(b.state)}{b.reason ? ` (${b.reason})` : ''}{b.until ? <Until at={b.until} /> : ', until somebody closes it'}.</span>
-          {may('operate') && <button type="button" class="small" onClick={() => askCloseBreaker({ ...b, machine_id: b.target?.startsWith('shared/') ? b.machine_id : m.machine_id })}>Close the breaker</button>}
+          <Do cls="small" on={() => askCloseBreaker({ ...b, machine_id: b.target?.startsWith('shared/') ? b.machine_id : m.machine_id })}>Close the breaker</Do>
         </p>
       ))}
     </>

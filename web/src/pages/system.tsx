@@ -6,6 +6,7 @@ import { useLive } from '../live.ts';
 import { overview, overviewError } from '../overview.ts';
 import { Ago, Copy, Facts, Fault, Icon, State } from '../parts/bits.tsx';
 import { askCloseBreaker, askResume } from '../parts/asks.ts';
+import { Do } from '../parts/dialog.tsx';
 import { Bars, Latencies } from '../parts/spark.tsx';
 import { href } from '../route.ts';
 import type { Pause, Stats } from '../types.ts';
@@ -133,7 +134,7 @@ function Held() {
             <State of={b.state} word={`breaker ${says(b.state)}`} />
             <span>{b.target || 'everything'}{b.machine_id ? <> on <a href={href('machine', b.machine_id)}>{b.machine_id}</a></> : ', all machines'}</span>
             <span class="muted">{b.reason}{b.until ? <>, <Left at={b.until} /></> : ', until it is closed'}</span>
-            {may('operate') && <button type="button" class="small" onClick={() => askCloseBreaker(b)}>Close the breaker</button>}
+            <Do cls="small" on={() => askCloseBreaker(b)}>Close the breaker</Do>
           </li>
         ))}
         {o.paused.map((p) => (
@@ -144,7 +145,7 @@ function Held() {
               {cause(p.cause)}{p.by ? ` (${p.by})` : ''}{p.note ? `: ${p.note}` : ''}, <Ago at={p.since} after=" ago" />{p.until ? <>, <Left at={p.until} /></> : null}
               {p.action_id && <> after <a href={href('action', p.action_id)}>{p.action_id}</a></>}
             </span>
-            {may('operate') && scopes.includes(p.scope as 'machine') && <button type="button" class="small" onClick={() => askResume(p.scope as 'machine', p.id, cause(p.cause))}>Resume</button>}
+            {scopes.includes(p.scope as 'machine') && <Do cls="small" on={() => askResume(p.scope as 'machine', p.id, cause(p.cause))}>Resume</Do>}
           </li>
         ))}
       </ul>

@@ -1,5 +1,5 @@
 // Who may what. A token's text is shown once; nothing keeps it.
-import { signal } from '@preact/signals-core';
+import { signal } from '../signal.ts';
 import { seg } from '../api.ts';
 import { useLive } from '../live.ts';
 import { Ago, Fault, Line } from '../parts/bits.tsx';

@@ -1,6 +1,8 @@
 // The one dialog, and what is said after an act. A button names what it does.
-import { signal } from '@preact/signals-core';
+import { signal } from '../signal.ts';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { may } from '../api.ts';
 import { curl, run, type Act } from '../acts.ts';
 import { resync } from '../feed.ts';
 import { use } from '../use.ts';
@@ -30,13 +32,14 @@ export interface Question {
   /** Instead of one answer's words. */
   perform?: (v: Values, progress: (text: string) => void) => Promise<string>;
   done?: () => void;
+  /** What the server said is read in the dialog, which stays. */
+  stays?: boolean;
 }
 
 const question = signal<Question | null>(null);
 
 /** Asks before an act. */
 export const ask = (q: Question) => (question.value = q);
-export const asking = () => question.value !== null;
 
 interface Said {
   id: number;
@@ -78,6 +81,16 @@ export function Said() {
         </p>
       ))}
     </div>
+  );
+}
+
+/** A button for an act. Where the token may not, it stays to be seen and says why. */
+export function Do({ power = 'operate', cls, on, children }: { power?: string; cls?: string; on: () => void; children: ComponentChildren }) {
+  const why = may(power) ? undefined : `Your token lacks the scope ${power}.`;
+  return (
+    <button type="button" class={cls} aria-disabled={why ? true : undefined} title={why} onClick={() => (why ? say(why, true) : on())}>
+      {children}
+    </button>
   );
 }
 
@@ -130,6 +143,7 @@ function Asked({ q }: { q: Question }) {
   const [values, setValues] = useState<Values>(() => Object.fromEntries((q.fields ?? []).map((f) => [f.name, f.value ?? ''])));
   const [busy, setBusy] = useState('');
   const [error, setError] = useState('');
+  const [answer, setAnswer] = useState('');
   const back = useRef(document.activeElement as HTMLElement | null);
   useEffect(() => {
     box.current?.showModal();
@@ -144,12 +158,16 @@ function Asked({ q }: { q: Question }) {
     if (busy || blocked) return;
     setBusy('…');
     setError('');
+    setAnswer('');
     try {
       let text = '';
       if (q.perform) text = await q.perform(values, setBusy);
       else for (const a of acts) text += (text ? ' ' : '') + (await run(a));
-      close();
-      say(text);
+      if (q.stays) setAnswer(text);
+      else {
+        close();
+        say(text);
+      }
       q.done?.();
     } catch (e) {
       setError((e as Error).message);
@@ -166,6 +184,7 @@ function Asked({ q }: { q: Question }) {
         {q.fields?.map((f) => (
           <Input key={f.name} f={f} value={values[f.name] ?? ''} wrong={wrong(f)} set={(v) => setValues((old) => ({ ...old, [f.name]: v }))} />
         ))}
+        {answer && <pre class="raw" tabIndex={0} aria-label="The answer">{answer}</pre>}
         {error && (
           <p class="fault" role="alert">
             <Icon name="alert" />

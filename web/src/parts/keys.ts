@@ -1,7 +1,6 @@
 // Keys. They are off while somebody types or a dialog asks.
 import { paused } from '../feed.ts';
 import { go, href } from '../route.ts';
-import { asking } from './dialog.tsx';
 import { showHelp } from './help.tsx';
 import { nextTheme } from './theme.ts';
 
@@ -25,7 +24,7 @@ function typing(e: KeyboardEvent): boolean {
 }
 
 function press(e: KeyboardEvent) {
-  if (e.ctrlKey || e.metaKey || e.altKey || asking()) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog')) return;
   if (typing(e)) {
     if (e.key === 'Escape') (e.target as HTMLElement).blur();
     return;

@@ -91,12 +91,13 @@ function Ribbon() {
   const before = useRef(-1);
   useEffect(() => {
     const link = document.querySelector<HTMLLinkElement>('link[rel=icon]');
-    document.title = `${dead ? `(${count(dead)}) ` : ''}pushd`;
     if (link) link.href = icon(dead + machines);
     // Only a change of the count is spoken, not each event.
     if (before.current >= 0 && before.current !== machines + dead) speak(`${machines} machines need attention, ${dead} actions given up`);
     before.current = machines + dead;
   }, [dead, machines]);
+  const { page, id } = route.value;
+  document.title = `${dead ? `(${count(dead)}) ` : ''}${id || (tabs.find((t) => t[0] === page)?.[1] ?? page)} · pushd`;
   const parts: ComponentChildren[] = [];
   if (machines) parts.push(<a key="m" href={href('fleet', undefined, { q: 'has:trouble' })}>{count(machines)} machine{machines > 1 ? 's need' : ' needs'} attention</a>);
   if (doubt) parts.push(<a key="i" href={href('actions', undefined, { q: 'state:in_doubt' })}>{count(doubt)} in doubt: say what became of {doubt > 1 ? 'them' : 'it'}</a>);
@@ -121,6 +122,8 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const here = parents[page] ?? page;
   use(theme);
   const { dead } = useTrouble();
+  // A telephone shows not all of the tabs at once.
+  useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [here]);
   return (
     <>
       <a class="skip" href="#main">

@@ -53,6 +53,13 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	case "agent":
 		start(os.Stdout, "parent:stays").Wait()
+	case "agent in a hurry":
+		pid, err := proc.StartHalf(proc.Spec{Argv: []string{self()}, Env: environ("exit:0")})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("alive %d\n", pid)
+		time.Sleep(time.Hour)
 	}
 	os.Exit(0)
 }
@@ -230,17 +237,22 @@ func TestNothingOfATreeOutlivesAKill(t *testing.T) {
 }
 
 func TestATreeEndsWithItsAgent(t *testing.T) {
-	agent := exec.Command(self())
-	agent.Env = append(os.Environ(), roleName+"=agent")
-	r, w := io.Pipe()
-	defer w.Close()
-	agent.Stdout = w
-	agent.WaitDelay = time.Second
-	require.NoError(t, agent.Start())
-	h := watch(t, lines(r))
-	require.NoError(t, agent.Process.Kill())
-	require.True(t, ended(t, h, patience))
-	_ = agent.Wait() // killed
+	for name, role := range map[string]string{"in its job": "agent", "before its job": "agent in a hurry"} {
+		t.Run(name, func(t *testing.T) {
+			agent := exec.Command(self())
+			agent.Env = append(os.Environ(), roleName+"="+role)
+			r, w := io.Pipe()
+			defer w.Close()
+			agent.Stdout = w
+			agent.WaitDelay = time.Second
+			require.NoError(t, agent.Start())
+			h := watch(t, lines(r))
+			require.False(t, ended(t, h, 0))
+			require.NoError(t, agent.Process.Kill())
+			require.True(t, ended(t, h, patience))
+			_ = agent.Wait() // killed
+		})
+	}
 }
 
 func TestAProgramIsAskedToEnd(t *testing.T) {

@@ -43,21 +43,13 @@ func (s Starter) Start(spec Spec) Process {
 	return p
 }
 
-// start begins suspended: nothing may be born before the job holds it.
 func start(spec Spec, argv []string) (Process, error) {
 	job, err := newJob()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = spec.Stdin, spec.Stdout, spec.Stderr, spec.Dir
-	cmd.Env = append(append([]string(nil), spec.Env...), MarkName+"="+spec.Mark)
-	cmd.WaitDelay = waitDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		HideWindow:    true,
-		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
-	}
-	if err := cmd.Start(); err != nil {
+	cmd, err := suspended(spec, argv)
+	if err != nil {
 		return nil, errors.Join(err, windows.CloseHandle(job))
 	}
 	if err := hold(job, uint32(cmd.Process.Pid)); err != nil {
@@ -67,6 +59,31 @@ func start(spec Spec, argv []string) (Process, error) {
 	}
 	return &jobbed{cmd: cmd, job: job}, nil
 }
+
+// suspended begins a program that does nothing yet: no child may be born before
+// the job holds it.
+func suspended(spec Spec, argv []string) (*exec.Cmd, error) {
+	enclose()
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = spec.Stdin, spec.Stdout, spec.Stderr, spec.Dir
+	cmd.Env = append(append([]string(nil), spec.Env...), MarkName+"="+spec.Mark)
+	cmd.WaitDelay = waitDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		HideWindow:    true,
+		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
+	}
+	return cmd, cmd.Start()
+}
+
+// enclose puts this process into a job of its own, once, in which all that it
+// starts is born: an agent that is killed before a program is in its own job would
+// leave it there, suspended for ever. Its handle is closed by the end of the
+// process. Where jobs cannot be nested there is that gap.
+var enclose = sync.OnceFunc(func() {
+	if job, err := newJob(); err == nil {
+		_ = windows.AssignProcessToJobObject(job, windows.CurrentProcess())
+	}
+})
 
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)

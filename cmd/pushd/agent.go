@@ -106,7 +106,7 @@ func (f *agentFlags) load(sh *shell, cmd *cobra.Command) (setup.File, error) {
 		into *string
 		from string
 	}{
-		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(sh, cmd))},
+		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(sh, cmd, file.Server))},
 		{&file.TokenFile, firstOf(sh.tokenFile, sh.getenv("PUSHD_TOKEN_FILE"))},
 		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, firstOf(sh.ca, sh.getenv("PUSHD_CA"))}, {&file.Log.Level, f.level},
 	} {

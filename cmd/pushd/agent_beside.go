@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -47,19 +46,20 @@ func beside(cmd *cobra.Command, agent, server func(context.Context) error) error
 }
 
 // ownServer is where an agent beside a server finds it: at the address that serve
-// was told to listen on. What only its settings file says, the agent's has to say
-// as well.
-func ownServer(sh *shell, cmd *cobra.Command) string {
-	listen := cmd.Flags().Lookup("listen")
-	if listen == nil {
+// listens on, whoever said so. A server with a certificate is called as the agent's
+// settings name it, if they do: the certificate is for a name.
+func ownServer(sh *shell, cmd *cobra.Command, named string) string {
+	flags := cmd.Flags()
+	if flags.Lookup("listen") == nil {
 		return "" // not beside one
 	}
-	address := firstOf(listen.Value.String(), sh.getenv("PUSHD_LISTEN"))
-	if address == "" {
-		return ""
+	var f settingFlags
+	f.file, _ = flags.GetString("config") // serve has all three
+	f.listen, _ = flags.GetString("listen")
+	f.set, _ = flags.GetStringArray("set")
+	set, err := settings.Load(f.sources(sh))
+	if err != nil || set.TLS.CertFile != "" && named != "" {
+		return "" // what is wrong the server says
 	}
-	if port, everywhere := strings.CutPrefix(address, "0.0.0.0:"); everywhere {
-		address = "127.0.0.1:" + port
-	}
-	return "http://" + address
+	return serverOn(set)
 }

@@ -25,8 +25,8 @@ func (f *settingFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.dataDir, "data-dir", "", "the same as --set data_dir=")
 }
 
-// load reads the settings and warns of variables that look like one and are none.
-func (f *settingFlags) load(sh *shell) (*settings.Loaded, error) {
+// sources are where the settings come from.
+func (f *settingFlags) sources(sh *shell) settings.Sources {
 	set := f.set
 	if f.listen != "" {
 		set = append(set, "listen="+f.listen)
@@ -34,11 +34,12 @@ func (f *settingFlags) load(sh *shell) (*settings.Loaded, error) {
 	if f.dataDir != "" {
 		set = append(set, "data_dir="+f.dataDir)
 	}
-	loaded, err := settings.Load(settings.Sources{
-		File:    firstOf(f.file, sh.getenv("PUSHD_CONFIG")),
-		Environ: sh.environ,
-		Set:     set,
-	})
+	return settings.Sources{File: firstOf(f.file, sh.getenv("PUSHD_CONFIG")), Environ: sh.environ, Set: set}
+}
+
+// load reads the settings and warns of variables that look like one and are none.
+func (f *settingFlags) load(sh *shell) (*settings.Loaded, error) {
+	loaded, err := settings.Load(f.sources(sh))
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +48,31 @@ func TestAnAuthorityOfOnesOwnIsTrusted(t *testing.T) {
 	require.NoError(t, err, "%s", raw)
 	require.Contains(t, string(raw), "a1")
 	require.NotContains(t, string(raw), "no setting")
+}
+
+// An agent beside a server finds it where the settings file has it listen, and over
+// TLS where it speaks that.
+func TestAnAgentBesideAServerFindsItByItsSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certify(t, dir)
+	base := "127.0.0.1:" + freePort(t)
+	for name, text := range map[string]string{
+		"pushd.yaml": fmt.Sprintf("listen: %s\nlog.format: json\ntls: {cert_file: cert.pem, key_file: key.pem}\n", base),
+		"agent.yaml": "machine_id: m1\nca: cert.pem\nhandlers: {job: {kind: exec, command: [cat]}}\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	cmd := exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", "pushd.yaml", "--agent", "agent.yaml")
+	cmd.Dir, cmd.Env = dir, clean(os.Environ())
+	log := &logbook{address: make(chan string, 1)}
+	cmd.Stderr = log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, cmd.Wait(), "%s", log)
+	})
+	<-log.address
+	_, talk, code := run(t, "pushctl", "-s", "https://"+base, "--ca", filepath.Join(dir, "cert.pem"), "push", "m1", "1", "--wait", "--timeout", patience.String())
+	require.Equal(t, 0, code, "%s\n%s", talk, log)
 }

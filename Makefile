@@ -15,7 +15,7 @@ BENCHCOUNT ?= 5
 CONFORMANCE ?= ../shared/conformance
 TOOLS := $(GO) tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test vet lint lint-more vuln fuzz bench bench-compare conformance test-wine dist dist-check web web-check screenshots clean test-needs
+.PHONY: help build run test vet lint lint-more vuln fuzz simulate bench bench-compare conformance test-wine dist dist-check web web-check screenshots clean test-needs
 
 help: ## tell what there is
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ fuzz: ## run every fuzz target for FUZZTIME each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+simulate: ## 5000 histories of the store, other ones each time, against the model
+	$(GO) test -count=1 -timeout 60m -run 'TestSimulation$$' ./ackstore/boltstore -rapid.seed=$$RANDOM$$RANDOM -rapid.checks=5000
 
 bench: build ## measure this machine: cycles, latency, commits, memory per stream
 	@./bin/pushctl bench

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"flag"
 	"slices"
 	"strconv"
 	"testing"
@@ -81,10 +80,7 @@ func simulationCatches(t *testing.T, open Factory) bool {
 	for name, value := range map[string]string{
 		"rapid.seed": "1", "rapid.shrinktime": "0s", "rapid.nofailfile": "true", "rapid.checks": strconv.Itoa(checks),
 	} {
-		f := flag.Lookup(name)
-		before := f.Value.String()
-		require.NoError(t, f.Value.Set(value))
-		defer func() { require.NoError(t, f.Value.Set(before)) }()
+		set(t, name, value)
 	}
 	failed, _ := record(t, func(rec *recorder) {
 		rapid.Check(rec, func(rt *rapid.T) { simulate(rec, rt, open, map[[2]int]int{}) })

@@ -43,7 +43,8 @@ func startBrowser() {
 		return
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", "en-GB"), chromedp.WindowSize(1280, 800))
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", "en-GB"), chromedp.WindowSize(1280, 800),
+		chromedp.Flag("host-resolver-rules", "MAP pushd.test 127.0.0.1")) // a name that is not this machine's to a browser
 	allocated, release := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, closeTab := chromedp.NewContext(allocated)
 	browser.stop = func() {

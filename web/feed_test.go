@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,39 @@ func TestEightTabsUseOneStreamAndAllFollow(t *testing.T) {
 	for _, b := range tabs[1:] {
 		b.clean()
 	}
+}
+
+// From another host without TLS a browser has no locks and no clipboard; the tabs
+// share one stream all the same, and what is to be copied is.
+func TestPlainHTTPFromAnotherHostSharesOneStreamToo(t *testing.T) {
+	s := serve(t)
+	s.token = s.mint(t, "root", "admin")
+	first := visitor(t, s)
+	first.base = strings.Replace(s.base, "127.0.0.1", "pushd.test", 1)
+	first.open("/ui/actions")
+	require.False(t, js[bool](first, `isSecureContext || 'locks' in navigator || 'clipboard' in navigator`))
+	signIn(first, s.token)
+	first.live()
+	second := first.another()
+	second.open("/ui/actions")
+	second.live()
+	require.Equal(t, "1", s.metric(t, "pushd_feed_viewers"))
+	s.push(t, "a1", "win-1")
+	for _, b := range []*tab{first, second} {
+		b.shows("a1", "queued")
+	}
+	began := time.Now()
+	require.NoError(t, chromedp.Do(first.ctx, chromedp.Navigate("about:blank")))
+	s.push(t, "a2", "win-1")
+	second.shows("a2", "queued")
+	t.Logf("after the leader went the other went on after %s", time.Since(began).Round(time.Millisecond))
+	second.live()
+	require.Equal(t, "1", s.metric(t, "pushd_feed_viewers"))
+	second.open("/ui/action/a1")
+	second.wait(`[...document.querySelectorAll('button')].some(e => e.textContent === 'JSON')`)
+	require.NoError(t, chromedp.Do(second.ctx, chromedp.Click(`//button[text()="JSON"]`)))
+	second.see("copied")
+	second.clean()
 }
 
 func TestAViewThatIsPausedWaitsAndSaysSo(t *testing.T) {

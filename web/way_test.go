@@ -252,6 +252,7 @@ func TestThePagesAreWalkedByKeys(t *testing.T) {
 	b.wait(`document.activeElement.textContent === 'a1'`) // where it was
 	b.key(kb.Enter)
 	b.wait(`document.title === 'a1 · pushd'`)
+	b.see("its machine is offline")
 	b.key("c")
 	b.click("Cancel the action")
 	b.see("a1 is cancelled.")

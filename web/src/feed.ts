@@ -223,6 +223,7 @@ function leadByLease() {
     localStorage.setItem(name, `${me} ${Date.now() + 4000}`);
     if (!leading) stop = lead();
   }, 1000);
+  addEventListener('pagehide', () => leading && localStorage.removeItem(name));
 }
 
 /** Waits for its turn to lead, and gives the lead up when the page goes away. */

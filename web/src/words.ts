@@ -19,7 +19,7 @@ export const says = (word: string) => word.replaceAll('_', ' ');
 
 const troubleWords: Record<string, string> = {
   contested: 'two agents claim it',
-  gone_with_work: 'gone, with work waiting',
+  gone_with_work: 'not there, with work waiting',
   needs_help: 'paused itself: somebody must look',
   orphans: 'deliveries were lost',
   breaker: 'a service it needs is missing',

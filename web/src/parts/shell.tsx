@@ -93,7 +93,7 @@ function Ribbon() {
     const link = document.querySelector<HTMLLinkElement>('link[rel=icon]');
     if (link) link.href = icon(dead + machines);
     // Only a change of the count is spoken, not each event.
-    if (before.current >= 0 && before.current !== machines + dead) speak(`${machines} machines need attention, ${dead} actions given up`);
+    if (before.current >= 0 && before.current !== machines + dead) speak(`machines that need attention: ${machines}; given up: ${dead}`);
     before.current = machines + dead;
   }, [dead, machines]);
   const { page, id } = route.value;

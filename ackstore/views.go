@@ -61,8 +61,9 @@ type Machine struct {
 	Presence                Presence
 	Since                   time.Time // of the presence
 	LastSeenAt              time.Time
-	Credit                  int // in force
-	InFlight, Queued        int // Queued counts queued and scheduled
+	Credit                  int    // in force
+	CreditReason            string // of the limit that is in force, if one was set and said why
+	InFlight, Queued        int    // Queued counts queued and scheduled
 	Unsettled               int
 	OldestQueuedAt          time.Time
 	LastEventID             uint64

@@ -33,6 +33,7 @@ type gate struct {
 	draining bool
 	told     string // the reason the server knows for a credit of 0; empty: full credit
 	knows    bool   // told is what the server has
+	hellos   int    // of a server that may have forgotten a reason since
 }
 
 type check struct {
@@ -74,7 +75,7 @@ func (g *gate) ask(ctx context.Context, kind string, h Handler) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // that says nothing of the handler
 	}
-	if (err == nil) != (known.err == nil) {
+	if text(err) != text(known.err) {
 		g.a.cfg.Logger.Info().Str("type", kind).AnErr("reason", err).Msg("preflight changed")
 	}
 	g.mu.Lock()
@@ -82,6 +83,13 @@ func (g *gate) ask(ctx context.Context, kind string, h Handler) error {
 	g.mu.Unlock()
 	g.nudge()
 	return err
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // reason is why the credit is 0 now; empty: it is not.
@@ -110,6 +118,19 @@ func (g *gate) credit() int {
 		return 0
 	}
 	return g.a.cfg.MaxConcurrency
+}
+
+// hello tells a reason again: with a new instance the server forgets what an agent
+// has said of its credit, and its reason.
+func (g *gate) hello() {
+	if g.reason() == "" {
+		return // the subscription said it all
+	}
+	g.mu.Lock()
+	g.hellos++
+	g.knows = false
+	g.mu.Unlock()
+	g.nudge()
 }
 
 func (g *gate) drain() {
@@ -168,7 +189,7 @@ func (g *gate) round(ctx context.Context, onlyFailing bool) {
 func (g *gate) say(ctx context.Context) bool {
 	reason := g.reason()
 	g.mu.Lock()
-	same := g.knows && g.told == reason
+	same, hellos := g.knows && g.told == reason, g.hellos
 	g.mu.Unlock()
 	if same {
 		return true
@@ -180,8 +201,12 @@ func (g *gate) say(ctx context.Context) bool {
 		return false
 	}
 	g.mu.Lock()
-	g.told, g.knows = reason, true
+	g.told, g.knows = reason, hellos == g.hellos
+	again := !g.knows
 	g.mu.Unlock()
+	if again {
+		g.nudge()
+	}
 	return true
 }
 

@@ -59,7 +59,27 @@ func TestACreditIsToldUntilItIsTaken(t *testing.T) {
 		r.change(func() { r.refuse = only(0) })
 		time.Sleep(6 * time.Second)
 		require.Equal(t, []any{float64(0)}, r.credits())
-		r.change(func() { require.Equal(t, []string{"preflight failed: work: not logged in"}, r.reasons) })
+		r.change(func() { require.Contains(t, r.reasons, "preflight failed: work: not logged in") })
+	})
+}
+
+// The hello of a server that meets this instance for the first time has forgotten
+// what was told before it.
+func TestAReasonIsToldAgainAfterAHello(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers["work"] = &worker{ready: func(context.Context) error { return errors.New("not logged in") }}
+		r.events = func(w *answer, req *http.Request) {
+			linger(req, 5*time.Second)
+			w.hello()
+			w.stay(req)
+		}
+		r.start()
+		told := "preflight failed: work: not logged in"
+		time.Sleep(4 * time.Second)
+		require.Equal(t, []any{float64(0)}, r.credits())
+		r.change(func() { require.Equal(t, []string{told}, r.reasons) })
+		time.Sleep(time.Minute)
+		r.change(func() { require.Equal(t, []string{told, told}, r.reasons) })
 	})
 }
 

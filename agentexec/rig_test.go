@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -361,10 +362,11 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// credits are the values of max_in_flight that were set.
+// credits are the values of max_in_flight that were set; one that was set again is
+// none.
 func (r *rig) credits() []any {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]any(nil), r.credit...)
+	return slices.Compact(slices.Clone(r.credit))
 }

@@ -179,6 +179,7 @@ func (s *session) greet(h hello) error {
 	}
 	a.cfg.Logger.Info().Str("stream", h.StreamID).Int("max_in_flight", h.MaxInFlight).Int("in_flight", len(h.InFlight)).Msg("subscribed")
 	a.online()
+	a.gate.hello()
 	return a.reconcile(h)
 }
 

@@ -146,13 +146,21 @@ func explainMachine(m *ackstore.Machine, draining bool, now time.Time) string {
 		return fmt.Sprintf("%s for machine %s, whose agent has stopped beating%s; they are sent at its next beat, ack or subscription.",
 			actionsWait(m.Queued), m.ID, sinceText(m.Since))
 	case m.Credit == 0:
-		return fmt.Sprintf("%s for machine %s, which takes nothing now: its max_in_flight is 0.", actionsWait(m.Queued), m.ID)
+		return fmt.Sprintf("%s for machine %s, which takes nothing now: its max_in_flight is 0%s.", actionsWait(m.Queued), m.ID, reasonText(m.CreditReason))
 	case m.InFlight >= m.Credit:
 		return fmt.Sprintf("%s for machine %s, which has all it takes at a time; %s.", actionsWait(m.Queued), m.ID, inFlightOf(m))
 	default:
 		return fmt.Sprintf("%s for machine %s, each for its time, its session or its target; %s.", actionsWait(m.Queued), m.ID, inFlightOf(m))
 	}
 	return explain(p)
+}
+
+// reasonText is a reason that somebody gave, in brackets.
+func reasonText(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }
 
 // wholeBreaker is an open breaker that holds all of a machine's work.

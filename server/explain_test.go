@@ -109,6 +109,9 @@ func TestAMachineSaysWhyItsQueueStands(t *testing.T) {
 			machine: ackstore.Machine{Queued: 1, Presence: ackstore.Suspect},
 		},
 		"1 action waits for machine m1, which takes nothing now: its max_in_flight is 0.": {machine: ackstore.Machine{Queued: 1, Presence: ackstore.Online}},
+		"1 action waits for machine m1, which takes nothing now: its max_in_flight is 0 (preflight failed).": {
+			machine: ackstore.Machine{Queued: 1, Presence: ackstore.Online, CreditReason: "preflight failed"},
+		},
 		"3 actions wait for machine m1, which has all it takes at a time; 2 of 2 are in flight.": {
 			machine: ackstore.Machine{Queued: 3, InFlight: 2, Credit: 2, Presence: ackstore.Online},
 		},

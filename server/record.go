@@ -127,7 +127,7 @@ func countsOf(counts map[ackstore.State]int) map[string]int {
 func (s *Server) machineOf(m *ackstore.Machine) api.Machine {
 	out := api.Machine{
 		MachineID: m.ID, State: string(m.Presence), Since: api.At(m.Since), Address: m.Address, InstanceID: m.InstanceID,
-		StreamID: m.StreamID, MaxInFlight: m.Credit, InFlight: m.InFlight, Queued: m.Queued,
+		StreamID: m.StreamID, MaxInFlight: m.Credit, CreditReason: m.CreditReason, InFlight: m.InFlight, Queued: m.Queued,
 		Breakers: breakersOf(m.Breakers), Paused: pausesOf(m.Holds), LastSeenAt: api.At(m.LastSeenAt), LastEventID: m.LastEventID,
 		Explanation: explainMachine(m, s.draining.Load(), s.store.Now()),
 	}

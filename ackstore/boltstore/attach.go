@@ -85,7 +85,7 @@ func (t *tx) replace(m *machine, req ackstore.AttachReq) {
 func (t *tx) introduce(m *machine, req ackstore.AttachReq, other bool) {
 	row := &m.row
 	if other {
-		row.AgentCredit = nil
+		row.AgentCredit, row.AgentWhy = nil, ""
 		row.GiveUps = 0
 		t.liftNeedHelp(m)
 		for id, b := range t.s.breakers {

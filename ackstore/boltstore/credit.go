@@ -23,9 +23,9 @@ func (s *Store) SetCredit(ctx context.Context, r ackstore.Rules, reqs []ackstore
 			m := t.machine(req.MachineID)
 			t.appear(m)
 			if req.ByOperator {
-				m.row.OpCredit = req.Max
+				m.row.OpCredit, m.row.OpWhy = req.Max, req.Reason
 			} else {
-				m.row.AgentCredit = req.Max
+				m.row.AgentCredit, m.row.AgentWhy = req.Max, req.Reason
 			}
 			t.touch(m)
 			t.wrote = true

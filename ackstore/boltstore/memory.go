@@ -151,17 +151,23 @@ func newMachine(id string) *machine {
 
 // credit in force: the lower of the agent's and an operator's.
 func (m *machine) credit() int {
-	c := 1
+	c, _ := m.creditWhy()
+	return c
+}
+
+// creditWhy is the credit with the reason that was given for it.
+func (m *machine) creditWhy() (c int, why string) {
+	c = 1
 	if m.row.Ever {
 		c = m.row.SubCredit
 	}
 	if m.row.AgentCredit != nil {
-		c = *m.row.AgentCredit
+		c, why = *m.row.AgentCredit, m.row.AgentWhy
 	}
-	if m.row.OpCredit != nil {
-		c = min(c, *m.row.OpCredit)
+	if op := m.row.OpCredit; op != nil && (*op < c || *op == c && why == "") {
+		c, why = *op, m.row.OpWhy
 	}
-	return c
+	return c, why
 }
 
 // deadlines orders what is in flight by its next deadline.

@@ -145,9 +145,10 @@ func (t *tx) show(m *machine) ackstore.Machine {
 func (t *tx) showWith(m *machine, doors []ackstore.Breaker) ackstore.Machine {
 	presence, since := t.presenceSince(m)
 	row := &m.row
+	credit, why := m.creditWhy()
 	return ackstore.Machine{
 		ID: m.id, InstanceID: row.Instance, Address: row.Address, Presence: presence, Since: since,
-		LastSeenAt: row.LastSeen, Credit: m.credit(), InFlight: m.inFlight, Queued: row.Counts.waiting(),
+		LastSeenAt: row.LastSeen, Credit: credit, CreditReason: why, InFlight: m.inFlight, Queued: row.Counts.waiting(),
 		Unsettled: row.Counts.unsettled(), OldestQueuedAt: t.oldest(m), LastEventID: row.EventID,
 		EverSubscribed: row.Ever, Via: row.Via, StreamID: row.StreamID, Holds: t.holdsOn(ackstore.OfMachine, m.id),
 		Breakers: doors,

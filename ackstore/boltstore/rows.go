@@ -54,6 +54,8 @@ type machineRow struct {
 	SubCredit   int           `cbor:"9,keyasint,omitempty"`
 	AgentCredit *int          `cbor:"10,keyasint,omitempty"`
 	OpCredit    *int          `cbor:"11,keyasint,omitempty"`
+	AgentWhy    string        `cbor:"20,keyasint,omitempty"` // the reason of AgentCredit
+	OpWhy       string        `cbor:"21,keyasint,omitempty"` // and of OpCredit
 	SubOrphan   time.Duration `cbor:"12,keyasint,omitempty"` // orphan timeout of the subscription
 	Attached    time.Time     `cbor:"13,keyasint,omitzero"`
 	Detached    time.Time     `cbor:"14,keyasint,omitzero"`

@@ -286,6 +286,30 @@ var creditChecks = []check{
 		require.Equal(r, 1, r.attach(as("i1"), room(3)).hello.Credit)
 		require.Equal(r, 3, r.attach(as("i2"), room(3)).hello.Credit)
 	}},
+	{"the reason of the limit in force is shown", func(r *rig) {
+		set := func(most *int, byOperator bool, why string) string {
+			got, err := r.store.SetCredit(ctx, r.rules, []ackstore.CreditReq{{MachineID: "m1", Max: most, ByOperator: byOperator, Reason: why}})
+			require.NoError(r, err)
+			return got[0].CreditReason
+		}
+		shown := func() string {
+			m, err := r.store.Machine(ctx, r.rules, "m1")
+			require.NoError(r, err)
+			return m.CreditReason
+		}
+		one, two := 1, 2
+		r.attach(as("i1"), room(3))
+		require.Equal(r, "no claude", set(&one, false, "no claude"))
+		require.Equal(r, "no claude", set(&two, true, "night"))
+		r.reopen()
+		require.Equal(r, "no claude", shown())
+		require.Equal(r, "repairs", set(new(int), true, "repairs"))
+		require.Equal(r, "no claude", set(nil, true, "over"))
+		require.Empty(r, set(&two, false, ""))
+		set(&one, false, "no claude")
+		r.attach(as("i2"), room(3))
+		require.Empty(r, shown())
+	}},
 	{"an agent's own outlives a crash", func(r *rig) {
 		r.attach(as("i1"), room(3)).end()
 		r.credit("m1", new(int), false)

@@ -11,6 +11,7 @@ type Machine struct {
 	InstanceID       string     `json:"instance_id,omitempty"`
 	StreamID         string     `json:"stream_id,omitempty"`
 	MaxInFlight      int        `json:"max_in_flight"`
+	CreditReason     string     `json:"credit_reason,omitempty"` // what was said with the limit in force
 	InFlight         int        `json:"in_flight"`
 	Queued           int        `json:"queued"` // queued and scheduled
 	OldestQueuedAgeS *Seconds   `json:"oldest_queued_age_s,omitempty"`

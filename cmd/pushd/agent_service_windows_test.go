@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,12 +28,12 @@ func TestTheAgentAsAService(t *testing.T) {
 		require.Contains(t, service(1, verb), "not installed")
 	}
 	w := site(t, func(dir string) string {
-		return "drain_timeout: 20s\nhandlers:\n  slow: " + countsItself(dir, 3*time.Second)
+		return "drain_timeout: 20s\nhandlers:\n  slow: " + countsItself(dir, 3*time.Second) + "  quick: " + countsItself(dir, 0)
 	})
 	settings, err := os.ReadFile(w.path("agent.yaml"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(w.path("agent.yaml"), append([]byte("server: http://"+w.address+"\n"), settings...), 0o600))
-	t.Cleanup(func() { run(t, "pushd", "agent", "uninstall") }) // it is gone unless the test failed
+	t.Cleanup(func() { _ = exec.Command(filepath.Join(bin, "pushd"), "agent", "uninstall").Run() }) // it is gone unless the test failed
 	for range 2 {
 		service(0, "install", "-c", w.path("agent.yaml"))
 	}
@@ -43,19 +44,20 @@ func TestTheAgentAsAService(t *testing.T) {
 	service(0, "start")
 	service(0, "start")
 	require.Equal(t, "active", service(0, "status"))
-	w.push("slow", 2)
+	w.push("slow", 1)
 	require.Eventually(t, func() bool {
 		raw, err := os.ReadFile(w.path("count"))
 		return err == nil && len(raw) > 0
 	}, patience, 10*time.Millisecond)
 	service(0, "stop")
 	require.Equal(t, "inactive", service(0, "status"))
-	first := w.settled("slow-000")
-	require.Equal(t, "done", first.State, "a stop lets it end: %+v", first.Error)
+	r := w.settled("slow-000")
+	require.Equal(t, "done", r.State, "a stop lets it end: %+v", r.Error)
 	service(0, "stop")
+	w.push("quick", 1)
 	service(0, "start")
-	require.Equal(t, "done", w.settled("slow-001").State)
-	require.Equal(t, map[string]int{"slow-000": 1, "slow-001": 1}, w.counted())
+	require.Equal(t, "done", w.settled("quick-000").State)
+	require.Equal(t, map[string]int{"slow-000": 1, "quick-000": 1}, w.counted())
 	service(0, "uninstall")
 	require.Contains(t, service(1, "status"), "not installed")
 	require.FileExists(t, filepath.Join(w.dir, "state", "agent.db"), "its journal stays")

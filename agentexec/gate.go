@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"pushd/server/api"
 )
 
@@ -76,7 +78,11 @@ func (g *gate) ask(ctx context.Context, kind string, h Handler) error {
 		return ctx.Err() // that says nothing of the handler
 	}
 	if text(err) != text(known.err) {
-		g.a.cfg.Logger.Info().Str("type", kind).AnErr("reason", err).Msg("preflight changed")
+		level := zerolog.InfoLevel
+		if err != nil {
+			level = zerolog.WarnLevel
+		}
+		g.a.cfg.Logger.WithLevel(level).Str("type", kind).AnErr("reason", err).Msg("preflight changed")
 	}
 	g.mu.Lock()
 	g.checks[kind] = check{err, g.a.cfg.Now()}

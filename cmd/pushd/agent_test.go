@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,9 +30,7 @@ handlers:
   env: {kind: exec, command: [sh, -c, "env; tr '\\0' ' ' </proc/$PPID/cmdline"]}
 `
 	})
-	begun := time.Now()
 	w.work("PUSHD_TOKEN=tok_of_the_agent")
-	t.Logf("start to subscribed: %v", time.Since(begun))
 	ctx := t.Context()
 	for id, p := range map[string]api.Push{
 		"a": {Type: "echo", Payload: json.RawMessage(`{"x":[1,2]}`)}, "b": {Type: "fail"}, "c": {Type: "nope"}, "d": {Type: "env"},
@@ -48,9 +47,58 @@ handlers:
 	require.Contains(t, w.settled("c").Error.Message, "echo, env, fail")
 	require.NotContains(t, string(w.settled("d").Result), "tok_of_the_agent")
 	require.NotContains(t, w.agent.log(), "tok_of_the_agent")
-	if runtime.GOOS == "linux" {
-		t.Logf("the agent's memory: %d KiB", memory(t, w.agent.cmd.Process.Pid, "VmRSS"))
+}
+
+// How soon an agent is there, and how small it is while it has nothing to do. Of
+// some starts the quickest counts: the others tell of the machine. Not parallel.
+func TestAnAgentIsQuickAndSmall(t *testing.T) {
+	if raceEnabled || runtime.GOOS != "linux" {
+		t.Skip("the race detector takes time and memory of its own; /proc is of Linux")
 	}
+	w := site(t, echoes)
+	quickest, smallest := time.Hour, 1<<30
+	for range 5 {
+		begun := time.Now()
+		w.work()
+		quickest = min(quickest, time.Since(begun))
+		smallest = min(smallest, memory(t, w.agent.cmd.Process.Pid, "VmRSS"))
+		w.end()
+	}
+	t.Logf("start to subscribed: %v; idle: %d KiB", quickest, smallest)
+	require.Less(t, quickest, 300*time.Millisecond)
+	require.Less(t, smallest, 25<<10)
+}
+
+// A machine that nobody has seen before cannot do its work: why is there to be read
+// as soon as it has subscribed, and gone when it can.
+func TestWhyAMachineTakesNothing(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	token := func(scope string) string {
+		out, talk, code := run(t, "pushd", "token", "create", "--name", scope, "--scope", scope, "--data-dir", data)
+		require.Equal(t, 0, code, talk)
+		return strings.TrimSpace(out)
+	}
+	boss, agents := token("admin"), token("agent:m1")
+	w := &worksite{t: t, dir: t.TempDir(), srv: serve(t, data)}
+	w.address = strings.TrimPrefix(w.srv.base, "http://")
+	t.Cleanup(w.end)
+	tool := w.path("tool")
+	settings := fmt.Sprintf("machine_id: m1\nlog: {format: json}\nhandlers: {x: {kind: exec, command: [%s]}}\n", tool)
+	require.NoError(t, os.WriteFile(w.path("agent.yaml"), []byte(settings), 0o600))
+	w.work("PUSHD_TOKEN=" + agents)
+	shows := func(credit int, why string) {
+		t.Helper()
+		var m api.Machine
+		require.Eventually(t, func() bool {
+			var err error
+			m, err = (&api.Client{Base: w.srv.base, Token: boss}).Machine(t.Context(), "m1")
+			return err == nil && m.MaxInFlight == credit && m.CreditReason == why
+		}, patience, 20*time.Millisecond, "%+v", &m)
+	}
+	shows(0, "preflight failed: x: "+tool+": not found")
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o700))
+	shows(1, "")
 }
 
 // memory is a line of /proc/PID/status.
@@ -196,12 +244,14 @@ echo '"}]}}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"fine","session_id":"s1"}'
 `
 
+var agentOutput = flag.Int("agent.output", 1<<30, "how many bytes a program prints in TestAnAgentsMemoryIsBounded")
+
 // 100 MiB without a newline, output without end, none, and bytes of any kind.
 func TestAnAgentsMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	much := 1 << 30
+	much := *agentOutput
 	if raceEnabled {
-		much = 64 << 20 // the race detector makes it slow, and does not find more in more
+		much = min(much, 64<<20) // the race detector makes it slow, and does not find more in more
 	}
 	w := site(t, func(dir string) string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "json"), []byte(hugeEvent), 0o700))

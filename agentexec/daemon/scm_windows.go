@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/windows"
@@ -204,11 +205,26 @@ func (SCM) Status(context.Context) (state string, err error) {
 	return state, err
 }
 
+// account is the user that the service runs as, if there is one.
+func account() (user string) {
+	_ = with(func(s *mgr.Service) error { // none is installed: nobody
+		config, err := s.Config()
+		if err == nil && !strings.EqualFold(config.ServiceStartName, "LocalSystem") {
+			user = config.ServiceStartName
+		}
+		return err
+	})
+	return user
+}
+
 // Secure makes a settings folder that only administrators and the system read,
-// and the service's user, if it has one.
+// and the service's user: the one given, else the one it has.
 func Secure(dir, user string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	if user == "" {
+		user = account()
 	}
 	list := "D:PAI(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 	if user != "" {

@@ -111,6 +111,15 @@ func (d *decoder) unit(p []byte) uint16 {
 	return uint16(p[1])<<8 | uint16(p[0])
 }
 
+// UTF8 is a file of any of these encodings as UTF-8: what Notepad or PowerShell
+// has written.
+func UTF8(raw []byte) (out []byte) {
+	d := decoder{next: func(p []byte) { out = append(out, p...) }}
+	d.write(raw)
+	d.close()
+	return out
+}
+
 // Text makes text of bytes for a person and for JSON. What is not UTF-8 is taken
 // for Windows-1252, line by line, for one program's output may hold another's.
 // odd tells that it did so: another code page would have read the same bytes

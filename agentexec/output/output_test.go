@@ -61,6 +61,18 @@ func TestLinesWhateverTheirEncoding(t *testing.T) {
 	}
 }
 
+func TestAFileWhateverItsEncoding(t *testing.T) {
+	for in, want := range map[string]string{
+		"tok\n":                   "tok\n",
+		"\ufefftok\r\n":           "tok\r\n",
+		"\xff\xfet\x00o\x00k\x00": "tok",
+		"":                        "",
+		"x":                       "x",
+	} {
+		require.Equal(t, want, string(output.UTF8([]byte(in))))
+	}
+}
+
 func TestTextForAPerson(t *testing.T) {
 	for in, want := range map[string]string{
 		"acc\xe8s refus\xe9 \x96 10 \x80\n": "accès refusé – 10 €\n",

@@ -18,6 +18,7 @@ import (
 
 	"pushd/agentexec"
 	"pushd/agentexec/journal"
+	"pushd/agentexec/output"
 	"pushd/agentexec/proc"
 	"pushd/agentexec/work"
 )
@@ -171,16 +172,18 @@ func (v *vault) token() (string, error) {
 	if v.file == "" {
 		return strings.TrimSpace(v.fixed), nil
 	}
-	return readSecret("token_file", v.file)
+	return ReadSecret("token_file", v.file)
 }
 
-func readSecret(what, path string) (string, error) {
+// ReadSecret reads the one line of a file; what names the setting in an error.
+func ReadSecret(what, path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
 	}
-	// A file made by hand ends in a newline, which is no part of it.
-	text := strings.TrimSpace(string(raw))
+	// A file made by hand ends in a newline, which is no part of it; one made by
+	// Windows PowerShell is UTF-16.
+	text := strings.TrimSpace(string(output.UTF8(raw)))
 	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
 		return "", fmt.Errorf("%s: %s holds no single line", what, path)
 	}
@@ -207,7 +210,7 @@ func (f *File) handlers(host Host, vault *vault) (map[string]agentexec.Handler, 
 	out := make(map[string]agentexec.Handler, len(f.Handlers))
 	for name, p := range f.Handlers {
 		if p.KeyFile != "" {
-			key, err := readSecret("handlers."+name+".key_file", p.KeyFile)
+			key, err := ReadSecret("handlers."+name+".key_file", p.KeyFile)
 			if err != nil {
 				return nil, err
 			}
@@ -268,7 +271,7 @@ func (p Profile) endpoint(r *work.Runner, a work.Adapter, windows work.Windows) 
 		URL: p.URL, Model: p.Model, Windows: windows, Connect: p.Preflight.Connect, Runner: r,
 	}
 	if p.KeyFile != "" {
-		e.Key = func() (string, error) { return readSecret("key_file", p.KeyFile) }
+		e.Key = func() (string, error) { return ReadSecret("key_file", p.KeyFile) }
 	}
 	return e
 }

@@ -114,6 +114,10 @@ func TestATokenIsReadAnew(t *testing.T) {
 		require.Equal(t, text, got)
 		require.Contains(t, v.secrets(), text)
 	}
+	require.NoError(t, os.WriteFile(path, []byte("\xff\xfet\x00o\x00k\x00\r\x00\n\x00"), 0o600))
+	got, err := v.token()
+	require.NoError(t, err)
+	require.Equal(t, "tok", got, "as Windows PowerShell writes it")
 	for _, bad := range []string{"", "\n", "two\nlines\n"} {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
 		_, err := v.token()

@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"pushd/agentexec/daemon"
+	"pushd/agentexec/setup"
 )
 
 func installCommand(sh *shell, f *agentFlags) *cobra.Command {
@@ -73,8 +73,7 @@ func (t *terminal) passwordOf(user, file string) (string, error) {
 	case file != "" && (user == "" || runtime.GOOS != "windows"):
 		return "", usage("--password-file is for --user, on Windows")
 	case file != "":
-		raw, err := os.ReadFile(file)
-		return strings.TrimRight(string(raw), "\r\n"), err
+		return setup.ReadSecret("--password-file", file)
 	case user == "" || runtime.GOOS != "windows" || !isFile || !isTerminal(in):
 		return "", nil
 	}

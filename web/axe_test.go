@@ -64,7 +64,11 @@ func TestAxeFindsNothing(t *testing.T) {
 	b.see("receipt-1")
 	look("narrow")
 	s.token = s.mint(t, "root", "admin")
-	b.open("/")
+	reader := s.mint(t, "reader", "read")
+	b.open("/ui/action/open-till-0")
 	b.see("Sign in")
 	look("sign-in")
+	signIn(b, reader)
+	b.see("Redrive…")
+	look("what the token may not do")
 }

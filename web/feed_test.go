@@ -2,8 +2,13 @@ package web_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +78,54 @@ func TestEightTabsUseOneStreamAndAllFollow(t *testing.T) {
 	for _, b := range tabs[1:] {
 		b.clean()
 	}
+}
+
+// EventSource gives up for good on a 5xx, which is what a proxy says while the server
+// behind it restarts.
+func TestAPageBehindAProxyThatAnswers502IsLiveAgain(t *testing.T) {
+	s := serve(t)
+	s.token = s.mint(t, "root", "admin") // an open server is not for proxies
+	target, err := url.Parse(s.base)
+	require.NoError(t, err)
+	var down atomic.Bool
+	refused := make(chan struct{}, 1000)
+	behind := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !down.Load() {
+			behind.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == "/v1/feed" {
+			refused <- struct{}{}
+		}
+		http.Error(w, "there is nobody behind me", http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	b := visitor(t, s)
+	b.base = proxy.URL
+	b.open("/ui/actions")
+	signIn(b, s.token)
+	b.live()
+	same := b.stays()
+	down.Store(true)
+	proxy.CloseClientConnections()
+	for range 3 { // it asks again, and again
+		select {
+		case <-refused:
+		case <-time.After(patience):
+			require.Fail(t, "the page does not ask again")
+		}
+	}
+	b.wait(`document.querySelector('#link-state').textContent.startsWith('reconnecting')`)
+	s.push(t, "meanwhile", "win-1")
+	down.Store(false)
+	b.live()
+	b.shows("meanwhile", "queued")
+	same()
+	b.clean()
 }
 
 // From another host without TLS a browser has no locks and no clipboard; the tabs

@@ -49,6 +49,7 @@ export interface Machine {
   last_seen_at?: string;
   last_event_id: number;
   explanation: string;
+  credit_reason?: string;
 }
 
 export interface FleetRow {

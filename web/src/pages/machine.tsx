@@ -139,7 +139,7 @@ function About({ m }: { m: Machine }) {
   return (
     <Facts
       rows={[
-        ['Credit', `${m.in_flight} of ${m.max_in_flight} in flight`],
+        ['Credit', <>{m.in_flight} of {m.max_in_flight} in flight{m.credit_reason && <>: <bdi>{m.credit_reason}</bdi></>}</>],
         ['Queued', <Num n={m.queued} />],
         ['Oldest waits', m.oldest_queued_age_s !== undefined ? span(m.oldest_queued_age_s * 1000) : undefined],
         ['Last seen', m.last_seen_at ? <Ago at={m.last_seen_at} after=" ago" /> : undefined],

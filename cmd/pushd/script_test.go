@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -31,7 +32,7 @@ func TestSessions(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,10 +124,8 @@ func TestAnAckThatIsRefusedHoldsUpNoOther(t *testing.T) {
 				}}
 				r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); w.action(2, "a2", 1); w.stay(req) }
 				r.taken = func(acks []api.Ack) int {
-					for _, a := range acks {
-						if c.bad(a) {
-							return http.StatusRequestEntityTooLarge
-						}
+					if slices.ContainsFunc(acks, c.bad) {
+						return http.StatusRequestEntityTooLarge
 					}
 					return 0
 				}

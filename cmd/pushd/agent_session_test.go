@@ -111,11 +111,13 @@ func TestTheFixturesThroughAServer(t *testing.T) {
 	w := site(t, func(dir string) string {
 		fake := filepath.Join(dir, "fake")
 		require.NoError(t, os.WriteFile(fake, fmt.Appendf(nil, replayCLI, path), 0o700))
-		text := "handlers:\n"
+		var text strings.Builder
+		text.WriteString("handlers:\n")
 		for name, window := range map[string]string{"claude": "60s", "codex": "60s", "opencode": "8s", "plain": "60s"} {
-			text += fmt.Sprintf("  %[1]s: {kind: cli-agent, adapter: %[1]s, command: [%[2]s], windows: {first_output: %[3]s, inactivity: %[3]s, stop_grace: 1s}}\n", name, fake, window)
+			fmt.Fprintf(&text, "  %[1]s: {kind: cli-agent, adapter: %[1]s, command: [%[2]s], windows: {first_output: %[3]s, inactivity: %[3]s, stop_grace: 1s}}\n", name, fake, window)
 		}
-		return text + fmt.Sprintf("  openai_http: {kind: cli-agent, adapter: openai, url: %q, model: m}\n", endpoint.URL)
+		fmt.Fprintf(&text, "  openai_http: {kind: cli-agent, adapter: openai, url: %q, model: m}\n", endpoint.URL)
+		return text.String()
 	})
 	w.work()
 	replayed, wrong := 0, []string{}

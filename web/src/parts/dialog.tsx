@@ -196,7 +196,7 @@ function Asked({ q }: { q: Question }) {
             {acts[0] && <Copy text={acts.map(curl).join('\n')} label="copy as curl" />}
             {acts[0]?.cli && <Copy text={acts.map((a) => a.cli).join('\n')} label="copy as pushctl" />}
           </span>
-          <button type="button" onClick={close}>
+          <button type="button" autofocus={!q.fields} onClick={close}>
             Leave it
           </button>
           <button type="submit" class={q.danger ? 'danger' : 'primary'} disabled={!!busy || blocked}>

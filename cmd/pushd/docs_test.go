@@ -146,6 +146,21 @@ func TestDependenciesHaveTheirLine(t *testing.T) {
 	}
 }
 
+// The exit statuses of docs/operating.md are those of --help.
+func TestExitStatusesAreThoseOfTheHelp(t *testing.T) {
+	t.Parallel()
+	help, _, code := run(t, "pushctl", "--help")
+	require.Equal(t, 0, code)
+	_, rest, found := strings.Cut(strings.Join(strings.Fields(help), " "), "Exit codes: ")
+	require.True(t, found)
+	told, _, _ := strings.Cut(rest, ".")
+	var documented []string
+	for _, row := range tableRows(t, read(t, "docs/operating.md"), "## Exit statuses") {
+		documented = append(documented, codes(row[0])[0]+" "+row[1])
+	}
+	require.Equal(t, strings.Split(told, ", "), documented)
+}
+
 // A link from one document to another leads somewhere.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()

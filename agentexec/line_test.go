@@ -1,6 +1,7 @@
 package agentexec_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"pushd/agentexec"
@@ -251,6 +253,45 @@ func TestALeapOfTheClockReconnectsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// onDropped does something while the agent says that it drops an event.
+type onDropped func()
+
+func (f onDropped) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("an event was dropped")) {
+		f()
+	}
+	return len(p), nil
+}
+
+// What has been read of a stream that is being left is of an older connection:
+// nothing of it begins.
+func TestNothingBeginsThatAnOlderConnectionBrought(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var slept atomic.Int64
+		r.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+		r.cfg.Logger = zerolog.New(onDropped(func() {
+			slept.Store(int64(20 * time.Second))
+			time.Sleep(5 * time.Second) // the leap is noticed, and the stream left
+		}))
+		w := &worker{}
+		r.deps.Handlers["work"] = w
+		sent := false
+		r.events = func(w *answer, req *http.Request) {
+			w.hello()
+			if !sent {
+				sent = true
+				w.frame("id: 1\nevent: action\ndata: {}\n\n" + actionFrame(2, "a1", 1))
+			}
+			w.stay(req)
+		}
+		r.start()
+		time.Sleep(time.Minute)
+		require.Len(t, r.seen(), 2)
+		require.Empty(t, w.ran())
+		require.Empty(t, r.seen()[1].last, "it counts as not received, and is sent again")
+	})
 }
 
 // only refuses streams, with a status.

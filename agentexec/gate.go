@@ -33,9 +33,10 @@ type gate struct {
 	mu       sync.Mutex
 	checks   map[string]check // by action type
 	draining bool
-	told     string // the reason the server knows for a credit of 0; empty: full credit
-	knows    bool   // told is what the server has
-	hellos   int    // of a server that may have forgotten a reason since
+	told     string    // the reason the server knows for a credit of 0; empty: full credit
+	knows    bool      // told is what the server has
+	hellos   int       // of a server that may have forgotten a reason since
+	mute     time.Time // until then nothing is told: the server does not know us
 }
 
 type check struct {
@@ -129,12 +130,13 @@ func (g *gate) credit() int {
 // hello tells a reason again: with a new instance the server forgets what an agent
 // has said of its credit, and its reason.
 func (g *gate) hello() {
-	if g.reason() == "" {
-		return // the subscription said it all
-	}
+	said := g.reason() == "" // by the subscription
 	g.mu.Lock()
-	g.hellos++
-	g.knows = false
+	g.mute = time.Time{}
+	if !said {
+		g.hellos++
+		g.knows = false
+	}
 	g.mu.Unlock()
 	g.nudge()
 }
@@ -196,13 +198,22 @@ func (g *gate) say(ctx context.Context) bool {
 	reason := g.reason()
 	g.mu.Lock()
 	same, hellos := g.knows && g.told == reason, g.hellos
+	muted := g.a.cfg.Now().Before(g.mute)
 	g.mu.Unlock()
 	if same {
 		return true
 	}
+	if muted {
+		return false
+	}
 	if err := g.tell(ctx, reason); err != nil {
 		if ctx.Err() == nil {
 			g.a.cfg.Logger.Warn().Err(err).Str("reason", reason).Msg("the credit could not be told")
+		}
+		if api.IsStatus(err, http.StatusUnauthorized, http.StatusForbidden) {
+			g.mu.Lock()
+			g.mute = g.a.cfg.Now().Add(spread(deniedWait, g.a.cfg.Rand()))
+			g.mu.Unlock()
 		}
 		return false
 	}

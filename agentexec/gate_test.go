@@ -63,6 +63,34 @@ func TestACreditIsToldUntilItIsTaken(t *testing.T) {
 	})
 }
 
+// Without a token that holds, or the right, it is tried once a minute, and at once
+// when the server knows us again.
+func TestACreditThatMayNotBeTold(t *testing.T) {
+	for _, status := range []int{401, 403} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.deps.Handlers["work"] = &worker{ready: func(context.Context) error { return errors.New("not logged in") }}
+			tries := 0
+			r.refuse = func(req *http.Request) int {
+				if req.Method == http.MethodPatch {
+					tries++
+				}
+				return status
+			}
+			r.start()
+			time.Sleep(10 * time.Minute)
+			r.change(func() {
+				require.InDelta(t, 9, tries, 1)
+				r.refuse = only(0)
+			})
+			for len(r.seen()) < 11 {
+				time.Sleep(time.Second) // of the bubble, until the stream is tried again
+			}
+			time.Sleep(time.Second)
+			require.Equal(t, []any{float64(0)}, r.credits())
+		})
+	}
+}
+
 // The hello of a server that meets this instance for the first time has forgotten
 // what was told before it.
 func TestAReasonIsToldAgainAfterAHello(t *testing.T) {

@@ -32,14 +32,15 @@ run: build ## see an action delivered, lost, resent and acked; then serve on 127
 test: test-needs ## run all tests, race detector on
 	$(GO) test -race -timeout 15m $(PKGS)
 
-# Real clients are part of the tests: curl and a browser, and so are the proxies
-# that people put in front. They are installed where that is allowed (RUNLEVEL
+# Real clients are part of the tests: curl, a browser and an agent in C#, and so are
+# the proxies that people put in front. They are installed where that is allowed (RUNLEVEL
 # keeps their services from starting); a test that lacks one says so and skips.
 test-needs:
 	@missing=""; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
 	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
+	command -v dotnet >/dev/null || command -v mcs >/dev/null || missing="$$missing mono-mcs libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil libmono-system-xml-linq4.0-cil"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="$$missing chromium"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing$$missing for the tests"; \

@@ -21,7 +21,7 @@ import (
 // worksite is a server and an agent of one machine, as processes, and the folder
 // where both keep what they know.
 type worksite struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	address string
 	server  string // as the agent is told; empty: by its address
@@ -67,7 +67,7 @@ var quick = []string{
 
 // site starts a server; handlers gives the handlers section of the agent's
 // settings for the folder that all is in.
-func site(t *testing.T, handlers func(dir string) string, set ...string) *worksite {
+func site(t testing.TB, handlers func(dir string) string, set ...string) *worksite {
 	t.Helper()
 	w := &worksite{t: t, dir: t.TempDir(), set: append(append([]string(nil), quick...), set...)}
 	settings := "machine_id: m1\nmax_concurrency: 4\nlog: {format: json, level: debug}\ndata_dir: state\n" + handlers(w.dir)

@@ -49,26 +49,6 @@ handlers:
 	require.NotContains(t, w.agent.log(), "tok_of_the_agent")
 }
 
-// How soon an agent is there, and how small it is while it has nothing to do. Of
-// some starts the quickest counts: the others tell of the machine. Not parallel.
-func TestAnAgentIsQuickAndSmall(t *testing.T) {
-	if raceEnabled || runtime.GOOS != "linux" {
-		t.Skip("the race detector takes time and memory of its own; /proc is of Linux")
-	}
-	w := site(t, echoes)
-	quickest, smallest := time.Hour, 1<<30
-	for range 5 {
-		begun := time.Now()
-		w.work()
-		quickest = min(quickest, time.Since(begun))
-		smallest = min(smallest, memory(t, w.agent.cmd.Process.Pid, "VmRSS"))
-		w.end()
-	}
-	t.Logf("start to subscribed: %v; idle: %d KiB", quickest, smallest)
-	require.Less(t, quickest, 300*time.Millisecond)
-	require.Less(t, smallest, 25<<10)
-}
-
 // A machine that nobody has seen before cannot do its work: why is there to be read
 // as soon as it has subscribed, and gone when it can.
 func TestWhyAMachineTakesNothing(t *testing.T) {
@@ -102,7 +82,7 @@ func TestWhyAMachineTakesNothing(t *testing.T) {
 }
 
 // memory is a line of /proc/PID/status.
-func memory(t *testing.T, pid int, name string) int {
+func memory(t testing.TB, pid int, name string) int {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(raw), name+":")

@@ -80,7 +80,7 @@ var quiet = []string{
 }
 
 // serve starts a server on a free port and a directory, and waits until it is ready.
-func serve(t *testing.T, dir string, set ...string) *daemon {
+func serve(t testing.TB, dir string, set ...string) *daemon {
 	t.Helper()
 	d, err := start(dir, set...)
 	require.NoError(t, err)

@@ -122,7 +122,7 @@ func FuzzClassify(f *testing.F) {
 			Terminal: policy.Terminal{Format: policy.Format(format % 5)},
 			Exit:     exit, Stdout: stdout, Stderr: stderr, Stopped: policy.Stop(stopped % 6), Ended: ended,
 		}
-		for _, line := range strings.Split(stdout, "\n") {
+		for line := range strings.SplitSeq(stdout, "\n") {
 			r.Terminal.Line([]byte(line))
 		}
 		if r.Terminal.Format == policy.HTTP && status != 0 {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,12 +148,7 @@ func lastLines(tail string) []string {
 var crash = regexp.MustCompile(`^(?:panic: |fatal error: |goroutine \d+ (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[|Traceback \(most recent call last\):|Exception in thread |thread '.*' (?:\(\d+\) )?panicked at |Segmentation fault)`)
 
 func crashed(stderr string) bool {
-	for _, line := range lastLines(stderr) {
-		if crash.MatchString(line) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lastLines(stderr), crash.MatchString)
 }
 
 // dropped are lines that speak about code and not about this run: places in

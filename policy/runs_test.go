@@ -210,7 +210,7 @@ func TestClassifyReportedCases(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/ex05_classifier.tsv")
 	require.NoError(t, err)
-	for _, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -250,7 +250,7 @@ func (s *stats) mark(rows []fleetRow) {
 		if m := s.machines[rows[i].MachineID]; m != nil && !m.lastAck.IsZero() {
 			rows[i].LastAckAt = api.At(m.lastAck)
 			if m.rtt > 0 {
-				rows[i].AckMS = api.Ptr(math.Round(float64(m.rtt)/float64(time.Millisecond)*10) / 10)
+				rows[i].AckMS = new(math.Round(float64(m.rtt)/float64(time.Millisecond)*10) / 10)
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func TestTheClientSpeaksEachCall(t *testing.T) {
 	c, ctx := r.client(""), t.Context()
 	pushed, err := c.Push(ctx, api.Push{
 		ActionID: "a1", MachineID: "m1", Type: "job", SessionID: "s1", ReplayID: "r1", Payload: []byte(`{"x":"<b>"}`),
-		DelayS: api.S(90 * time.Millisecond), MaxAttempts: api.Ptr(1), Labels: map[string]string{"k": "v"}, Target: "claude/team-a",
+		DelayS: api.S(90 * time.Millisecond), MaxAttempts: new(1), Labels: map[string]string{"k": "v"}, Target: "claude/team-a",
 	})
 	require.NoError(t, err)
 	require.Equal(t, api.Pushed{ActionID: "a1", State: "scheduled", Seq: pushed.Seq, Machine: "unknown"}, pushed)
@@ -141,7 +141,7 @@ func TestTheClientOperates(t *testing.T) {
 		{ActionID: "a1", MachineID: "m1", Type: "job", ReplayID: "r1", Payload: []byte(`{"x":"<b>"}`)}, {MachineID: "m2", Type: "job"},
 	})
 	require.NoError(t, err)
-	machine, err := c.SetCredit(ctx, "m1", api.Ptr(5), "test")
+	machine, err := c.SetCredit(ctx, "m1", new(5), "test")
 	require.NoError(t, err)
 	require.Equal(t, "m1", machine.MachineID)
 	_, err = c.SetCredit(ctx, "m1", nil, "")

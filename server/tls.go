@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,18 +102,18 @@ func (k *certificates) current() *tls.Config {
 
 // stampOf tells one state of the files from another.
 func (k *certificates) stampOf() string {
-	stamp := ""
+	var stamp strings.Builder
 	for _, path := range []string{k.files.Cert, k.files.Key, k.files.ClientCA} {
 		if path == "" {
 			continue
 		}
 		if info, err := os.Stat(path); err == nil {
-			stamp += fmt.Sprintf("%d/%d ", info.Size(), info.ModTime().UnixNano())
+			stamp.WriteString(fmt.Sprintf("%d/%d ", info.Size(), info.ModTime().UnixNano()))
 		} else {
-			stamp += "gone "
+			stamp.WriteString("gone ")
 		}
 	}
-	return stamp
+	return stamp.String()
 }
 
 // certified is who a verified client certificate speaks for: an agent of the

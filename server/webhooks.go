@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -292,7 +293,5 @@ func mark(a *ackstore.NewAction, t taking) {
 	if t.opened.ID != "" {
 		a.Labels[labelDelivery] = t.opened.ID
 	}
-	for name, value := range t.labels {
-		a.Labels[name] = value
-	}
+	maps.Copy(a.Labels, t.labels)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -168,12 +169,7 @@ func IsStatus(err error, statuses ...int) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	for _, status := range statuses {
-		if e.Status == status {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(statuses, e.Status)
 }
 
 func set(q url.Values, name, value string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // Things whose pause, resume and cancel are spelt alike.
@@ -14,11 +15,12 @@ const (
 )
 
 func thing(kind, id string, verb ...string) string {
-	path := "/v1/" + kind + "/" + url.PathEscape(id)
+	var path strings.Builder
+	path.WriteString("/v1/" + kind + "/" + url.PathEscape(id))
 	for _, v := range verb {
-		path += "/" + v
+		path.WriteString("/" + v)
 	}
-	return path
+	return path.String()
 }
 
 // Machine reads a machine.

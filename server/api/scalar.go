@@ -73,4 +73,6 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 }
 
 // Ptr is a pointer to a value, for the optional numbers of [Push] and [Ack].
-func Ptr[T any](v T) *T { return &v }
+//
+//go:fix inline
+func Ptr[T any](v T) *T { return new(v) }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,10 +25,8 @@ func parsePath(text string) (path, bool) {
 	default:
 		return nil, false
 	}
-	for _, p := range parts {
-		if p == "" {
-			return nil, false
-		}
+	if slices.Contains(parts, "") {
+		return nil, false
 	}
 	return parts, true
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -92,9 +93,7 @@ func (r *Route) Rekeyed(before *Route) bool {
 // words are what a template knows of its route.
 func (r *Route) words() map[string]any {
 	words := map[string]any{"id": r.ID, "source": r.Source}
-	for name, value := range r.extra {
-		words[name] = value
-	}
+	maps.Copy(words, r.extra)
 	return words
 }
 

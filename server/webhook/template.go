@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -182,10 +183,8 @@ func compileObject(node *yaml.Node, depth int) (tree, error) {
 	o := &object{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name := node.Content[i].Value
-		for _, have := range o.names {
-			if have == name {
-				return nil, lineError(node.Content[i], "%s is there twice", name)
-			}
+		if slices.Contains(o.names, name) {
+			return nil, lineError(node.Content[i], "%s is there twice", name)
 		}
 		inner, err := compile(node.Content[i+1], depth+1)
 		if err != nil {

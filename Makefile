@@ -47,7 +47,7 @@ test-needs:
 		{ apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
 			|| echo "could not install$$missing; their tests will skip"; \
 	fi
-	@if command -v npm >/dev/null && [ ! -d web/node_modules ]; then \
+	@if command -v npm >/dev/null && [ ! web/node_modules/.package-lock.json -nt web/package-lock.json ]; then \
 		(cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1) \
 			|| echo "no node_modules for web; that web/dist is built from web/src is not tested"; \
 	fi

@@ -1,8 +1,12 @@
 package web_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,10 +163,79 @@ func TestAPatternShowsItsMachinesOnly(t *testing.T) {
 	b.clean()
 }
 
+// What is sent is what is committed, and says how long it is; who does not take gzip
+// gets the same unpacked, under a tag of its own.
+func TestFilesAreSentPackedToWhoTakesThat(t *testing.T) {
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	ask := func(method, path string, headers ...string) (*http.Response, []byte) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Accept-Encoding", "identity") // or Go's client asks for gzip itself
+		for _, line := range headers {
+			name, value, _ := strings.Cut(line, ": ")
+			r.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "Accept-Encoding", resp.Header.Get("Vary"))
+		return resp, body
+	}
+	for _, name := range distFiles(t) {
+		path := "/assets/" + name
+		committed, err := os.ReadFile("dist/" + name + ".gz")
+		require.NoError(t, err)
+		z, err := gzip.NewReader(bytes.NewReader(committed))
+		require.NoError(t, err)
+		unpacked, err := io.ReadAll(z)
+		require.NoError(t, err)
+
+		packed, body := ask("GET", path, "Accept-Encoding: br;q=1.0, gzip;q=0.8, *;q=0.1")
+		require.Equal(t, "gzip", packed.Header.Get("Content-Encoding"))
+		require.Equal(t, committed, body, name)
+		require.EqualValues(t, len(body), packed.ContentLength)
+		tags := []string{packed.Header.Get("ETag")}
+		for _, accept := range []string{"identity", "gzip;q=0, identity", "br", "gzipped"} {
+			plain, body := ask("GET", path, "Accept-Encoding: "+accept)
+			require.Empty(t, plain.Header.Get("Content-Encoding"), accept)
+			require.Equal(t, packed.Header.Get("Content-Type"), plain.Header.Get("Content-Type"))
+			require.Equal(t, unpacked, body, name)
+			require.EqualValues(t, len(body), plain.ContentLength)
+			tags = append(tags[:1], plain.Header.Get("ETag"))
+		}
+		require.NotEqual(t, tags[0], tags[1])
+
+		for i, accept := range []string{"Accept-Encoding: gzip", "Accept-Encoding: identity"} {
+			head, body := ask("HEAD", path, accept)
+			require.Empty(t, body)
+			require.Equal(t, tags[i], head.Header.Get("ETag"))
+			require.EqualValues(t, []int{len(committed), len(unpacked)}[i], head.ContentLength)
+			known, _ := ask("GET", path, accept, `If-None-Match: "other", W/`+tags[i])
+			require.Equal(t, http.StatusNotModified, known.StatusCode)
+			require.Equal(t, tags[i], known.Header.Get("ETag"))
+			require.Empty(t, known.Header.Get("Content-Encoding"))
+			other, _ := ask("GET", path, accept, "If-None-Match: "+tags[1-i])
+			require.Equal(t, http.StatusOK, other.StatusCode)
+			part, body := ask("GET", path, accept, "Range: bytes=1-9")
+			require.Equal(t, http.StatusPartialContent, part.StatusCode)
+			require.Equal(t, [][]byte{committed, unpacked}[i][1:10], body)
+			beyond, _ := ask("GET", path, accept, "Range: bytes=999999-")
+			require.Equal(t, http.StatusRequestedRangeNotSatisfiable, beyond.StatusCode)
+			failed, _ := ask("GET", path, accept, `If-Match: "other"`)
+			require.Equal(t, http.StatusPreconditionFailed, failed.StatusCode)
+		}
+	}
+}
+
 func TestTheBundleIsSmall(t *testing.T) {
 	total := 0
 	for _, name := range distFiles(t) {
 		a := answer(t, "/assets/"+name, "", "Accept-Encoding: gzip")
+		require.Equal(t, http.StatusOK, a.Code, name)
 		t.Logf("%s: %d bytes as sent", name, a.Body.Len())
 		total += a.Body.Len()
 	}
@@ -194,23 +267,26 @@ func TestDistIsBuiltFromSource(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, e := range built {
-		names = append(names, e.Name())
+		names = append(names, strings.TrimSuffix(e.Name(), ".gz"))
 		want, err := os.ReadFile(filepath.Join(dir, "dist", e.Name()))
 		require.NoError(t, err)
 		got, err := os.ReadFile(filepath.Join("dist", e.Name()))
 		require.NoError(t, err, "run `make web` and commit web/dist")
-		require.Equal(t, string(want), string(got), "%s: run `make web` and commit web/dist", e.Name())
+		require.True(t, bytes.Equal(want, got), "%s: run `make web` and commit web/dist", e.Name())
 	}
 	require.Equal(t, names, distFiles(t))
 }
 
+// distFiles are what dist holds, by the names under which it is served.
 func distFiles(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("dist")
 	require.NoError(t, err)
 	var names []string
 	for _, e := range entries {
-		names = append(names, e.Name())
+		name, packed := strings.CutSuffix(e.Name(), ".gz")
+		require.True(t, packed, e.Name())
+		names = append(names, name)
 	}
 	return names
 }

@@ -1,5 +1,5 @@
 // Package web holds the dashboard: one page, its script and its style, built from
-// src by `make web` and committed, so that nobody needs Node to build pushd.
+// src and packed by `make web` and committed, so that nobody needs Node to build pushd.
 //
 // It promises the bytes and the headers under which a browser may run them. It
 // holds no data and knows no caller: that is the API's.
@@ -11,11 +11,15 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
 	"io/fs"
+	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 //go:embed dist
@@ -34,11 +38,16 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// file is one file as it is sent.
+// file is one file, as it is sent to who takes gzip and to who does not.
 type file struct {
-	body, packed []byte
-	mediaType    string
-	tag          string
+	packed, plain form
+	mediaType     string
+}
+
+// form is what one answer carries. Each has its own tag: a cache may hold both.
+type form struct {
+	body []byte
+	tag  string
 }
 
 // Handler serves the page at every path of the dashboard's own, and its files below
@@ -78,53 +87,61 @@ func (f *file) send(w http.ResponseWriter, r *http.Request, caching string) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
 	h.Set("Cache-Control", caching)
-	h.Set("ETag", f.tag)
 	h.Set("Vary", "Accept-Encoding")
-	body := f.body
-	if f.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	sent := f.plain
+	if takesGzip(r.Header) {
+		sent = f.packed
 		h.Set("Content-Encoding", "gzip")
-		h.Set("ETag", strings.TrimSuffix(f.tag, `"`)+`-gz"`)
-		body = f.packed
+		if r.Header.Get("If-Match") == "" { // which ServeContent may answer without a body
+			h.Set("Content-Length", strconv.Itoa(len(sent.body)))
+		}
 	}
-	if match := r.Header.Get("If-None-Match"); match != "" && strings.Contains(match, h.Get("ETag")) {
-		h.Del("Content-Encoding")
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // who does not take it is gone
-	}
+	h.Set("ETag", sent.tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(sent.body))
 }
 
-// load reads what is embedded and packs it, once.
-func load() map[string]*file {
-	files := map[string]*file{}
-	entries, err := fs.ReadDir(dist, "dist")
-	if err != nil {
-		return files // embedded: cannot be
-	}
-	for _, e := range entries {
-		body, err := dist.ReadFile("dist/" + e.Name())
-		if err != nil {
+// takesGzip tells whether gzip is named and not refused; "gzip;q=0" refuses it.
+func takesGzip(h http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, params, err := mime.ParseMediaType(coding)
+		if err != nil || name != "gzip" {
 			continue
 		}
-		sum := sha256.Sum256(body)
-		f := &file{body: body, mediaType: mediaTypes[path.Ext(e.Name())], tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
-		if packed := pack(body); len(packed) < len(body) {
-			f.packed = packed
+		weight, err := strconv.ParseFloat(params["q"], 64)
+		return err != nil || weight > 0 // it need not be there
+	}
+	return false
+}
+
+// load reads what is embedded, which is packed, and unpacks it, once.
+func load() map[string]*file {
+	files := map[string]*file{}
+	names, _ := fs.Glob(dist, "dist/*.gz") // the pattern is well formed
+	for _, name := range names {
+		packed, plain, err := read(name)
+		if err != nil {
+			continue // embedded: cannot be
 		}
-		files[e.Name()] = f
+		name = strings.TrimSuffix(path.Base(name), ".gz")
+		files[name] = &file{packed: packed, plain: plain, mediaType: mediaTypes[path.Ext(name)]}
 	}
 	return files
 }
 
-func pack(body []byte) []byte {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+func read(name string) (packed, plain form, err error) {
+	body, err := dist.ReadFile(name)
 	if err != nil {
-		return body
+		return form{}, form{}, err
 	}
-	_, _ = z.Write(body) // into memory
-	_ = z.Close()
-	return b.Bytes()
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return form{}, form{}, err
+	}
+	unpacked, err := io.ReadAll(z)
+	return tagged(body), tagged(unpacked), err
+}
+
+func tagged(body []byte) form {
+	sum := sha256.Sum256(body)
+	return form{body, `"` + hex.EncodeToString(sum[:8]) + `"`}
 }

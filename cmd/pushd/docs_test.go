@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,6 +146,20 @@ func TestDependenciesHaveTheirLine(t *testing.T) {
 	for _, module := range documented {
 		require.True(t, used[module], "%s has a line and is not imported", module)
 	}
+}
+
+// So has every package that the dashboard is built with.
+func TestPackagesOfTheDashboardHaveTheirLine(t *testing.T) {
+	t.Parallel()
+	var documented []string
+	for _, row := range tableRows(t, read(t, "docs/dependencies.md"), "## The dashboard") {
+		documented = append(documented, codes(row[0])[0])
+	}
+	var manifest struct {
+		DevDependencies map[string]string `json:"devDependencies"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "web/package.json")), &manifest))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(manifest.DevDependencies)), documented)
 }
 
 // The exit statuses of docs/operating.md are those of --help.

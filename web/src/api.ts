@@ -1,6 +1,6 @@
 // One way to the server. What failed is told in the server's words.
 import { setClock } from './clock.ts';
-import { signal } from './signal.ts';
+import { signal } from '@preact/signals-core';
 import type { Session } from './types.ts';
 
 /** Who reads; null until the server has said. */

@@ -1,6 +1,6 @@
 // Ages are told by the server's clock: a reader's own may be wrong, and an age that
 // is negative helps nobody.
-import { signal } from './signal.ts';
+import { signal } from '@preact/signals-core';
 
 let ahead = 0; // of the server's clock over ours, in ms
 

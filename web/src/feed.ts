@@ -2,7 +2,7 @@
 // connections, and the seventh tab would hang without a word): the tab that holds a
 // lock reads it and tells the others. What comes is only a hint of what to read
 // again; the truth is asked by REST.
-import { computed, effect, signal, untracked } from './signal.ts';
+import { computed, effect, signal, untracked } from '@preact/signals-core';
 import { Failure, session, whoAmI } from './api.ts';
 import { now } from './clock.ts';
 import type { Change } from './types.ts';

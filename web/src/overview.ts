@@ -1,5 +1,5 @@
 // The few numbers that every page shows, read once for all of them.
-import { effect, signal } from './signal.ts';
+import { effect, signal } from '@preact/signals-core';
 import { Failure, get, session } from './api.ts';
 import { link, nudge, onFrame } from './feed.ts';
 import type { Fleet, Queue } from './types.ts';

@@ -1,5 +1,5 @@
 // Addresses of the dashboard: /ui/PAGE[/ID]?q=…; every view can be sent to a colleague.
-import { signal } from './signal.ts';
+import { signal } from '@preact/signals-core';
 
 export interface Route {
   page: string;

@@ -1,6 +1,6 @@
 // Draws a component again when a signal that it reads has changed. @preact/signals
 // would do it without being told, at the price of a tenth of the bundle.
-import { effect, type ReadonlySignal } from './signal.ts';
+import { effect, type ReadonlySignal } from '@preact/signals-core';
 import { useEffect, useState } from 'preact/hooks';
 
 export function use(...signals: ReadonlySignal<unknown>[]) {

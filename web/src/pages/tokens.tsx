@@ -1,5 +1,5 @@
 // Who may what. A token's text is shown once; nothing keeps it.
-import { signal } from '../signal.ts';
+import { signal } from '@preact/signals-core';
 import { seg } from '../api.ts';
 import { useLive } from '../live.ts';
 import { Ago, Fault, Line } from '../parts/bits.tsx';

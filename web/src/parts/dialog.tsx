@@ -1,5 +1,5 @@
 // The one dialog, and what is said after an act. A button names what it does.
-import { signal } from '../signal.ts';
+import { signal } from '@preact/signals-core';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { may } from '../api.ts';

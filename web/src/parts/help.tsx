@@ -1,5 +1,5 @@
 // The keys, on `?`.
-import { signal } from '../signal.ts';
+import { signal } from '@preact/signals-core';
 import { use } from '../use.ts';
 import { useEffect, useRef } from 'preact/hooks';
 

@@ -1,5 +1,5 @@
 // Dark, light, or as the system has it; the reader's choice is remembered.
-import { effect, signal } from '../signal.ts';
+import { effect, signal } from '@preact/signals-core';
 
 const name = 'pushd-theme';
 const order = ['system', 'dark', 'light'] as const;

@@ -3,6 +3,7 @@ package agentexec
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,6 @@ type job struct {
 	pulse  task.Pulse
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	begun  bool
 }
 
 func newDesk(a *Agent) *desk { return &desk{a: a, jobs: make(map[string]*job)} }
@@ -66,7 +66,6 @@ func (d *desk) fill() {
 	for len(d.waiting) > 0 && d.running < d.a.cfg.MaxConcurrency {
 		j := d.waiting[0]
 		d.waiting = d.waiting[1:]
-		j.begun = true
 		d.running++
 		d.wg.Go(func() { d.work(j) })
 	}
@@ -90,7 +89,7 @@ func (d *desk) execute(j *job) task.Verdict {
 	if j.ctx.Err() != nil {
 		return stopped(j)
 	}
-	if err != nil {
+	if err != nil || d.ends() {
 		return released()
 	}
 	run := task.Job{Action: j.act, RunID: d.a.mark + rand.Text()}
@@ -149,29 +148,27 @@ func (d *desk) knows(id string) bool {
 func (d *desk) cancel(id, reason string) bool {
 	d.mu.Lock()
 	j := d.jobs[id]
-	waits := j != nil && !j.begun
-	if waits {
-		d.unqueue(j)
-	}
+	waited := j != nil && d.unqueue(j)
 	d.mu.Unlock()
 	if j == nil {
 		return false
 	}
 	d.a.cfg.Logger.Info().Str("action", id).Str("reason", reason).Msg("cancel")
 	j.cancel(task.ErrCancelled)
-	if waits {
+	if waited {
 		d.conclude(j, cancelled())
 	}
 	return true
 }
 
-func (d *desk) unqueue(j *job) {
-	for i, w := range d.waiting {
-		if w == j {
-			d.waiting = append(d.waiting[:i:i], d.waiting[i+1:]...)
-			return
-		}
+// unqueue takes a job from those that wait; false if another has done so, who
+// concludes it.
+func (d *desk) unqueue(j *job) bool {
+	i := slices.Index(d.waiting, j)
+	if i >= 0 {
+		d.waiting = slices.Delete(d.waiting, i, i+1)
 	}
+	return i >= 0
 }
 
 // drain begins nothing more, gives back what waits, and returns when what runs

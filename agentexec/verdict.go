@@ -57,20 +57,23 @@ func (d *desk) conclude(j *job, v task.Verdict) {
 			break
 		}
 		d.a.cfg.Logger.Error().Err(err).Str("action", j.act.ActionID).Msg("the journal does not take the verdict; trying again")
-		if d.hopeless() {
+		if d.ends() {
 			break // the next start reports it as interrupted
 		}
 		wait(context.Background(), journalPause)
 	}
 	d.mu.Lock()
-	delete(d.jobs, j.act.ActionID)
+	if d.jobs[j.act.ActionID] == j { // once the verdict is answered it may have come again
+		delete(d.jobs, j.act.ActionID)
+	}
 	d.mu.Unlock()
 	j.cancel(nil)
 	d.a.post.drop(j.act.ActionID)
 	d.a.post.nudge()
 }
 
-func (d *desk) hopeless() bool {
+// ends tells whether the agent stops.
+func (d *desk) ends() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.draining

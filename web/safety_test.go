@@ -39,7 +39,7 @@ func TestScriptTagsInEveryFieldStayText(t *testing.T) {
 	s.ack(t, "fails", "failed", func(a *api.Ack) { a.Error = &api.Failure{Kind: "error", Message: evil, Code: evil} })
 	s.ack(t, "is-done", "done", func(a *api.Ack) { a.Result = payload })
 	require.NoError(t, s.client().Pause(t.Context(), "machines", "win-1", api.PauseRequest{Note: evil}))
-	_, err = s.client().SetCredit(t.Context(), "win-1", api.Ptr(5), evil)
+	_, err = s.client().SetCredit(t.Context(), "win-1", new(5), evil)
 	require.NoError(t, err)
 	b := visitor(t, s)
 	for path, shown := range map[string]string{

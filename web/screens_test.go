@@ -27,7 +27,7 @@ func story(t *testing.T) *server {
 			if j%4 != 3 {
 				s.ack(t, id, "done", func(a *api.Ack) { a.Result = json.RawMessage(`{"ok":true}`) })
 			} else {
-				s.ack(t, id, "working", func(a *api.Ack) { a.Progress = &api.Progress{Percent: api.Ptr(62.0), Note: "frame 74 of 120"} })
+				s.ack(t, id, "working", func(a *api.Ack) { a.Progress = &api.Progress{Percent: new(62.0), Note: "frame 74 of 120"} })
 			}
 		}
 	}

@@ -95,18 +95,18 @@ func TestARepeatOfWhatIsFinished(t *testing.T) {
 		want         journal.Standing
 	}{
 		"done and owed":                             {"done", "", nil, resent(action("a", 1)), journal.Finished},
-		"done and taken":                            {"done", "", api.Ptr(journal.Taken), action("a", 2), journal.Finished},
+		"done and taken":                            {"done", "", new(journal.Taken), action("a", 2), journal.Finished},
 		"failed and owed, sent again":               {"failed", "error", nil, resent(action("a", 1)), journal.Finished},
-		"failed and stale, sent again":              {"failed", "error", api.Ptr(journal.NotTaken), resent(action("a", 1)), journal.Finished},
-		"failed and taken, a retry":                 {"failed", "error", api.Ptr(journal.Taken), retried, journal.New},
-		"failed and taken, a retry sent again":      {"failed", "error", api.Ptr(journal.Taken), resent(retried), journal.New},
+		"failed and stale, sent again":              {"failed", "error", new(journal.NotTaken), resent(action("a", 1)), journal.Finished},
+		"failed and taken, a retry":                 {"failed", "error", new(journal.Taken), retried, journal.New},
+		"failed and taken, a retry sent again":      {"failed", "error", new(journal.Taken), resent(retried), journal.New},
 		"failed, the answer lost, a retry":          {"failed", "error", nil, retried, journal.New},
 		"failed, the answer lost, its retry resent": {"failed", "error", nil, resent(retried), journal.New},
-		"failed and taken, the same delivery":       {"failed", "error", api.Ptr(journal.Taken), action("a", 1), journal.Finished},
+		"failed and taken, the same delivery":       {"failed", "error", new(journal.Taken), action("a", 1), journal.Finished},
 		"released and owed":                         {"released", "", nil, resent(action("a", 1)), journal.New},
-		"released and taken":                        {"released", "", api.Ptr(journal.Taken), action("a", 2), journal.New},
-		"cancelled and taken, redriven":             {"cancelled", "", api.Ptr(journal.Taken), action("a", 2), journal.New},
-		"forbidden":                                 {"done", "", api.Ptr(journal.Refused), resent(action("a", 1)), journal.Finished},
+		"released and taken":                        {"released", "", new(journal.Taken), action("a", 2), journal.New},
+		"cancelled and taken, redriven":             {"cancelled", "", new(journal.Taken), action("a", 2), journal.New},
+		"forbidden":                                 {"done", "", new(journal.Refused), resent(action("a", 1)), journal.Finished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -197,11 +198,12 @@ func troubles(t *testing.T) []trouble {
 
 // settings are those of a server that tells e.
 func (e *ears) settings(gather string) []byte {
-	text := fmt.Sprintf(toldSettings, gather)
+	var text strings.Builder
+	fmt.Fprintf(&text, toldSettings, gather)
 	for _, kind := range []string{"gave_up", "failed", "in_doubt", "need_help", "breaker", "machine_offline"} {
-		text += fmt.Sprintf("  - {id: %s, kind: webhook, events: [%[1]s], url: %q, secret: file:secret}\n", kind, e.URL)
+		fmt.Fprintf(&text, "  - {id: %s, kind: webhook, events: [%[1]s], url: %q, secret: file:secret}\n", kind, e.URL)
 	}
-	return []byte(text)
+	return []byte(text.String())
 }
 
 // Each kind of alert is told once, and once that it has passed.

@@ -45,7 +45,7 @@ func fleet(b *testing.B, ctx context.Context, d *daemon, n int) *sync.WaitGroup 
 		running.Go(func() {
 			c := d.client()
 			c.HTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
-			resp, err := c.Subscribe(ctx, api.Subscription{MachineID: fmt.Sprint("m", i), MaxInFlight: api.Ptr(10)})
+			resp, err := c.Subscribe(ctx, api.Subscription{MachineID: fmt.Sprint("m", i), MaxInFlight: new(10)})
 			ready.Done()
 			if err != nil {
 				return

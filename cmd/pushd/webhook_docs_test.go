@@ -99,7 +99,7 @@ func TestRecipesOfTheWebhooksWork(t *testing.T) {
 			continue
 		}
 		out := bash(b[1])
-		for _, line := range strings.Split(out, "\n") {
+		for line := range strings.SplitSeq(out, "\n") {
 			if strings.HasPrefix(line, `{"actions"`) {
 				require.Contains(t, line, `"deduplicated":false`, "%s", b[1])
 			}

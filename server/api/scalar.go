@@ -71,8 +71,3 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	*s = Seconds(f * float64(time.Second))
 	return nil
 }
-
-// Ptr is a pointer to a value, for the optional numbers of [Push] and [Ack].
-//
-//go:fix inline
-func Ptr[T any](v T) *T { return new(v) }

@@ -210,11 +210,13 @@ func (g *gate) say(ctx context.Context) bool {
 		if ctx.Err() == nil {
 			g.a.cfg.Logger.Warn().Err(err).Str("reason", reason).Msg("the credit could not be told")
 		}
+		g.mu.Lock()
 		if api.IsStatus(err, http.StatusUnauthorized, http.StatusForbidden) {
-			g.mu.Lock()
 			g.mute = g.a.cfg.Now().Add(spread(deniedWait, g.a.cfg.Rand()))
-			g.mu.Unlock()
+		} else {
+			g.knows = false // only the answer may be lost
 		}
+		g.mu.Unlock()
 		return false
 	}
 	g.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,5 +133,43 @@ func TestACreditThatAnEarlierAgentLoweredIsLifted(t *testing.T) {
 		r.start()
 		time.Sleep(time.Second)
 		require.Equal(t, []any{float64(0), nil}, r.credits())
+	})
+}
+
+// A credit of 0 whose answer was lost may be in force all the same: when the
+// handler is well again it is lifted.
+func TestACreditWhoseAnswerWasLostIsLifted(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var ill atomic.Bool
+		r.deps.Handlers["work"] = &worker{ready: func(context.Context) error {
+			if ill.Load() {
+				return errors.New("not logged in")
+			}
+			return nil
+		}}
+		r.events = func(w *answer, req *http.Request) {
+			w.hello()
+			for range 4 { // what is known of the handler is old by then
+				linger(req, 15*time.Second)
+				w.frame("event: hb\ndata: {}\n\n")
+			}
+			ill.Store(true)
+			w.action(1, "a1", 1)
+			w.stay(req)
+		}
+		r.refuse = func(req *http.Request) int {
+			if req.Method == http.MethodPatch {
+				return 502 // of a proxy; the server has taken it
+			}
+			return 0
+		}
+		r.start()
+		time.Sleep(time.Minute + time.Second)
+		require.Equal(t, []string{"a1/1 received", "a1/1 released"}, r.said())
+		ill.Store(false)
+		time.Sleep(11 * time.Second) // it is asked again
+		r.change(func() { r.refuse = only(0) })
+		time.Sleep(time.Minute)
+		require.Equal(t, []any{nil}, r.credits())
 	})
 }

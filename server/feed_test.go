@@ -67,8 +67,11 @@ func TestAFeedThatIsNotReadHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	r := start(t, options{})
 	frozen := r.dial()
+	require.NoError(t, frozen.conn.SetReadBuffer(4<<10))
 	frozen.send("GET /v1/feed HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
 	healthy := r.watch("")
+	viewers := func() float64 { return sum(r.scrape(), "pushd_feed_viewers") }
+	require.Eventually(t, func() bool { return viewers() == 2 }, patience, 10*time.Millisecond)
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
@@ -79,17 +82,19 @@ func TestAFeedThatIsNotReadHoldsUpNobody(t *testing.T) {
 		}
 	}()
 	var array []map[string]any
-	for _, id := range ids(1000) {
-		array = append(array, map[string]any{"action_id": id, "machine_id": "m" + id[:2], "type": "job", "session_id": strings.Repeat("s", 100), "delay_s": 60})
+	for _, id := range ids(300) { // more than a frame holds
+		array = append(array, map[string]any{"action_id": id, "machine_id": "m" + id[:2], "type": "job", "delay_s": 3600})
 	}
 	r.want(201, "POST", "/v1/actions", array, nil)
-	for _, verb := range []string{"cancel", "redrive", "cancel", "redrive", "cancel"} { // more than the frozen one's buffers hold
-		r.want(200, "POST", "/v1/"+verb, map[string]any{"type": "job"}, nil)
+	for n, deadline := 0, time.Now().Add(2*patience); viewers() == 2; n++ { // frame on frame, until its buffers are full
+		require.True(t, time.Now().Before(deadline), "who does not read is not cut off")
+		r.want(200, "POST", "/v1/"+[]string{"cancel", "redrive"}[n%2], map[string]any{"type": "job"}, nil)
 	}
 	for n, deadline := 0, time.After(patience); ; n++ {
 		r.want(201, "POST", "/v1/actions", push(fmt.Sprintf("last-%d", n), "m1"), nil)
 		select {
 		case <-seen:
+			require.EqualValues(t, 1, viewers(), "the healthy one")
 			return
 		case <-deadline:
 			require.Fail(t, "the healthy viewer sees nothing any more")

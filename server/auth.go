@@ -136,9 +136,6 @@ func (c *caller) reach(p power) func(machineID string) bool {
 	return func(machineID string) bool { return c.over(p, machineID) }
 }
 
-// by names c in what it does.
-func (c *caller) by() string { return c.name }
-
 // outOfReach is the refusal of a machine that a token's pattern does not cover.
 func outOfReach(machineID string) *refusal {
 	return refuse(forbidden, "the token does not cover machine %s", quote(machineID))

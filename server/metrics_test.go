@@ -69,7 +69,9 @@ func (r *rig) workout() {
 	live := r.subscribe("m1", "")
 	last := ""
 	for _, ack := range []map[string]any{
-		{"action_id": "ok", "status": "received"}, {"action_id": "ok", "status": "done"}, {"action_id": "ok", "status": "done"},
+		{"action_id": "ok", "status": "received"},
+		{"action_id": "ok", "status": "done"},
+		{"action_id": "ok", "status": "done"},
 		{"action_id": "broken", "status": "failed", "error": map[string]any{"message": "no"}},
 		{"action_id": "bad", "status": "failed", "error": map[string]any{"kind": "permanent"}},
 	} {

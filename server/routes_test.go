@@ -130,7 +130,6 @@ func TestTheClientSpeaksEachCall(t *testing.T) {
 	labels, err := c.Labels(ctx, api.Replays, 0, "")
 	require.NoError(t, err)
 	require.Equal(t, "r1", labels.Items[0].ReplayID)
-
 }
 
 func TestTheClientOperates(t *testing.T) {

@@ -129,8 +129,14 @@ func TestWhoMayNothingLearnsNothing(t *testing.T) {
 	t.Parallel()
 	r := start(t, options{tokens: scopes})
 	for _, c := range []struct{ method, path, body string }{
-		{"POST", "/v1/actions", "{"}, {"POST", "/acks", "nonsense"}, {"POST", "/v1/tokens", `{"x":1}`}, {"POST", "/v1/cancel", "[]"},
-		{"GET", "/v1/actions?limt=1", ""}, {"GET", "/events", ""}, {"PATCH", "/v1/machines/lin-1", `{"x":1}`}, {"POST", "/v1/actions/none/resolve", "{}"},
+		{"POST", "/v1/actions", "{"},
+		{"POST", "/acks", "nonsense"},
+		{"POST", "/v1/tokens", `{"x":1}`},
+		{"POST", "/v1/cancel", "[]"},
+		{"GET", "/v1/actions?limt=1", ""},
+		{"GET", "/events", ""},
+		{"PATCH", "/v1/machines/lin-1", `{"x":1}`},
+		{"POST", "/v1/actions/none/resolve", "{}"},
 	} {
 		require.Equal(t, 401, r.call(c.method, c.path, c.body).status, c.path)
 		who := "read"

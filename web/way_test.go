@@ -37,6 +37,7 @@ func TestAMachineAppearsAndAnActionsWholeWayShowsWithoutReload(t *testing.T) {
 	same := b.stays()
 	agent := s.subscribe(t, "win-1", 2)
 	b.shows("win-1", "online")
+	same()
 	b.open("/ui/actions")
 	b.live()
 	b.see("No action has been pushed yet.")

@@ -31,7 +31,8 @@ var ackChecks = []check{
 		l.expect("a1", "a2")
 		got, err := r.store.Settle(ctx, r.rules, []ackstore.Ack{
 			received("a1"), done("nobody"), done("a1", result("1")), done("a1", result("2")),
-			{ActionID: "a2", Verb: ackstore.SaysDone, Forbidden: true}, done("a2", delivery(7)), received("a2"), done("a2"),
+			{ActionID: "a2", Verb: ackstore.SaysDone, Forbidden: true},
+			done("a2", delivery(7)), received("a2"), done("a2"),
 		})
 		require.NoError(r, err)
 		want := []ackstore.Outcome{ackstore.Accepted, ackstore.Unknown, ackstore.Settled, ackstore.Duplicate, ackstore.Forbidden, ackstore.Conflict, ackstore.Accepted, ackstore.Settled}
@@ -271,9 +272,15 @@ var ackChecks = []check{
 			id  string
 			ack ackstore.Ack
 		}{
-			{"received", received("received")}, {"working", working("working", token(3))}, {"done", done("done", result("1"))},
-			{"error", failed("error", "error")}, {"transient", failed("transient", "transient")}, {"quota", failed("quota", "quota")},
-			{"config", failed("config", "config")}, {"released", released("released")}, {"cancelled", cancelled("cancelled")},
+			{"received", received("received")},
+			{"working", working("working", token(3))},
+			{"done", done("done", result("1"))},
+			{"error", failed("error", "error")},
+			{"transient", failed("transient", "transient")},
+			{"quota", failed("quota", "quota")},
+			{"config", failed("config", "config")},
+			{"released", released("released")},
+			{"cancelled", cancelled("cancelled")},
 		} {
 			m := "m." + c.id
 			l := r.attach(on(m))

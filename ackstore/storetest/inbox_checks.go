@@ -200,8 +200,10 @@ var inboxChecks = []struct {
 	}},
 	{"the note of an end is in the end's own transaction", func(p *post) {
 		follow := []ackstore.Following{
-			{Rule: "any"}, {Rule: "done", States: []ackstore.State{ackstore.Done}},
-			{Rule: "failed", States: []ackstore.State{ackstore.Failed}}, {Rule: "type", Types: []string{"other"}},
+			{Rule: "any"},
+			{Rule: "done", States: []ackstore.State{ackstore.Done}},
+			{Rule: "failed", States: []ackstore.State{ackstore.Failed}},
+			{Rule: "type", Types: []string{"other"}},
 		}
 		require.NoError(p, p.box().Follow(ctx, follow))
 		p.receive(receipt("d1", "a1"))

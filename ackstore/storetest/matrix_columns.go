@@ -143,8 +143,10 @@ var matrixColumns = []column{
 	{"in flight, attempts left", 1, 1, func(r *rig, id, machine string) { inFlight(r, id, machine, attempts(2)) }, with(newestOut, cells{
 		"failed error": "retry scheduled", "failed": "retry scheduled",
 	})},
-	{"in flight, at_most_once", 1, 1, func(r *rig, id, machine string) { inFlight(r, id, machine, once, attempts(5)) },
-		with(newestOut, all("settled failed", failures...))},
+	{
+		"in flight, at_most_once", 1, 1, func(r *rig, id, machine string) { inFlight(r, id, machine, once, attempts(5)) },
+		with(newestOut, all("settled failed", failures...)),
+	},
 	{"in flight, asked to cancel", 1, 1, func(r *rig, id, machine string) {
 		inFlight(r, id, machine, attempts(5))
 		r.cancel(id)
@@ -160,10 +162,12 @@ var matrixColumns = []column{
 		"received": "accepted in_flight cancel", "working": "accepted in_flight cancel", "done": "settled done",
 	})},
 	{"in flight, the second", 2, 2, func(r *rig, id, machine string) { secondOut(r, id, machine) }, newestOut},
-	{"in flight, an older one", 1, 2, func(r *rig, id, machine string) { secondOut(r, id, machine) },
+	{
+		"in flight, an older one", 1, 2, func(r *rig, id, machine string) { secondOut(r, id, machine) },
 		with(all("stale in_flight", append(failures, "released", "cancelled")...), cells{
 			"received": "accepted in_flight", "working": "accepted in_flight", "done": "settled done",
-		})},
+		}),
+	},
 	{"orphan", 1, 1, func(r *rig, id, machine string) { orphaned(r, id, machine) }, orphanWaits},
 	{"orphan, the second", 2, 2, func(r *rig, id, machine string) {
 		secondOut(r, id, machine).end()

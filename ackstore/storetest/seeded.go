@@ -27,16 +27,26 @@ func changing(change func(*ackstore.NewAction)) func(*mutant) {
 }
 
 var pushFaults = []Fault{
-	{"resends at_most_once", "watchdog/at_most_once is in doubt, not settled, and closes its lane", true,
-		changing(func(a *ackstore.NewAction) { a.Guarantee = ackstore.AtLeastOnce })},
-	{"ignores expiry", "schedule and expiry/what waits expires, what is out does not", true,
-		changing(func(a *ackstore.NewAction) { a.TTL = 0 })},
-	{"opens lanes", "order/a lane has one action out at a time, in order", true,
-		changing(func(a *ackstore.NewAction) { a.SessionID = "" })},
-	{"ignores priority", "order/higher priority goes first, seq among equals", true,
-		changing(func(a *ackstore.NewAction) { a.Priority = 0 })},
-	{"dispatches what is delayed", "schedule and expiry/a delay runs from the store's now, an instant is as it was sent", true,
-		changing(func(a *ackstore.NewAction) { a.Delay = 0 })},
+	{
+		"resends at_most_once", "watchdog/at_most_once is in doubt, not settled, and closes its lane", true,
+		changing(func(a *ackstore.NewAction) { a.Guarantee = ackstore.AtLeastOnce }),
+	},
+	{
+		"ignores expiry", "schedule and expiry/what waits expires, what is out does not", true,
+		changing(func(a *ackstore.NewAction) { a.TTL = 0 }),
+	},
+	{
+		"opens lanes", "order/a lane has one action out at a time, in order", true,
+		changing(func(a *ackstore.NewAction) { a.SessionID = "" }),
+	},
+	{
+		"ignores priority", "order/higher priority goes first, seq among equals", true,
+		changing(func(a *ackstore.NewAction) { a.Priority = 0 }),
+	},
+	{
+		"dispatches what is delayed", "schedule and expiry/a delay runs from the store's now, an instant is as it was sent", true,
+		changing(func(a *ackstore.NewAction) { a.Delay = 0 }),
+	},
 	{"pushes a group in halves", "push/a conflict takes its whole group with it and names the culprit", true, func(m *mutant) {
 		m.push = func(c context.Context, r ackstore.Rules, groups [][]ackstore.NewAction) ([]ackstore.Pushed, error) {
 			for _, group := range groups {
@@ -203,32 +213,46 @@ var ackFaults = []Fault{
 			return m.Store.Settle(c, r, acks)
 		}
 	}},
-	{"answers a duplicate as settled", "ack/the first result is the one kept, of many at a time", true,
+	{
+		"answers a duplicate as settled", "ack/the first result is the one kept, of many at a time", true,
 		answering(func(a *ackstore.AckResult) {
 			if a.Outcome == ackstore.Duplicate {
 				a.Outcome = ackstore.Settled
 			}
-		})},
-	{"does not say cancel", "ack/a delivery takes one verdict: the same is a duplicate, another is stale", true,
-		answering(func(a *ackstore.AckResult) { a.Cancel = false })},
-	{"lets a stale failure move", "ack/what was stale was not taken", true,
+		}),
+	},
+	{
+		"does not say cancel", "ack/a delivery takes one verdict: the same is a duplicate, another is stale", true,
+		answering(func(a *ackstore.AckResult) { a.Cancel = false }),
+	},
+	{
+		"lets a stale failure move", "ack/what was stale was not taken", true,
 		acking(func(_ *mutant, rec ackstore.Record, a *ackstore.Ack) {
 			if a.Verb == ackstore.SaysFailed && a.Delivery > 0 && a.Delivery < rec.Delivery {
 				a.Delivery = rec.Delivery
 			}
-		})},
-	{"takes another machine's word", "ack/another machine's action, or a delivery never made, is a conflict", true,
-		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.MachineID = "" })},
-	{"applies what is forbidden", "ack/what is forbidden moves nothing", false,
-		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.Forbidden = false })},
-	{"retries for ever", "policy/permanent ends it, whatever is left", true,
+		}),
+	},
+	{
+		"takes another machine's word", "ack/another machine's action, or a delivery never made, is a conflict", true,
+		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.MachineID = "" }),
+	},
+	{
+		"applies what is forbidden", "ack/what is forbidden moves nothing", false,
+		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.Forbidden = false }),
+	},
+	{
+		"retries for ever", "policy/permanent ends it, whatever is left", true,
 		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) {
 			if a.Error != nil && a.Error.Kind == "permanent" {
 				a.Error.Kind = "transient"
 			}
-		})},
-	{"loses the result", "ack/done keeps its result and who said so", true,
-		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.Result = nil })},
+		}),
+	},
+	{
+		"loses the result", "ack/done keeps its result and who said so", true,
+		acking(func(_ *mutant, _ ackstore.Record, a *ackstore.Ack) { a.Result = nil }),
+	},
 	{"does not note a receipt", "watchdog/a receipt ends the orphan timeout", true, func(m *mutant) {
 		m.settle = func(c context.Context, r ackstore.Rules, acks []ackstore.Ack) ([]ackstore.AckResult, error) {
 			rec, err := m.Store.Get(c, r, acks[0].ActionID)
@@ -267,8 +291,10 @@ var otherFaults = []Fault{
 			return m.Store.Sweep(c, r, limit)
 		}
 	}},
-	{"never gives up", "watchdog/an unanswered delivery is resent max_resends times, then given up", true,
-		changing(func(a *ackstore.NewAction) { a.MaxResends = 1000 })},
+	{
+		"never gives up", "watchdog/an unanswered delivery is resent max_resends times, then given up", true,
+		changing(func(a *ackstore.NewAction) { a.MaxResends = 1000 }),
+	},
 	{"pages over what it lists", "read/list pages newest first, whatever the size of the page", false, func(m *mutant) {
 		m.list = func(c context.Context, f ackstore.Filter, cursor string, limit int) ([]ackstore.Action, string, error) {
 			items, next, err := m.Store.List(c, f, cursor, limit)

@@ -108,7 +108,10 @@ func (f *agentFlags) load(sh *shell, cmd *cobra.Command) (setup.File, error) {
 	}{
 		{&file.Server, firstOf(sh.server, sh.getenv("PUSHD_URL"), ownServer(sh, cmd, file.Server))},
 		{&file.TokenFile, firstOf(sh.tokenFile, sh.getenv("PUSHD_TOKEN_FILE"))},
-		{&file.MachineID, f.machine}, {&file.DataDir, f.dataDir}, {&file.CA, firstOf(sh.ca, sh.getenv("PUSHD_CA"))}, {&file.Log.Level, f.level},
+		{&file.MachineID, f.machine},
+		{&file.DataDir, f.dataDir},
+		{&file.CA, firstOf(sh.ca, sh.getenv("PUSHD_CA"))},
+		{&file.Log.Level, f.level},
 	} {
 		if over.from != "" {
 			*over.into = over.from

@@ -27,9 +27,14 @@ func TestSecretsAreSaidNowhere(t *testing.T) {
 	secret := strings.TrimPrefix(token.Text, "pushd_")
 	require.Len(t, secret, 43)
 	for _, c := range []struct{ method, path, body string }{
-		{"GET", "/queue", ""}, {"POST", "/v1/actions", `{"machine_id":"m1","type":"job","payload":"s3cret-payload"}`},
-		{"POST", "/v1/session", `{"token":"` + token.Text + `"}`}, {"GET", "/queue?token=" + token.Text, ""}, {"POST", "/acks", "{" + token.Text},
-		{"GET", "/v1/actions/" + token.Text, ""}, {"GET", "/" + token.Text, ""}, {"POST", "/v1/tokens", `{"name":"x","scopes":["` + token.Text + `"]}`},
+		{"GET", "/queue", ""},
+		{"POST", "/v1/actions", `{"machine_id":"m1","type":"job","payload":"s3cret-payload"}`},
+		{"POST", "/v1/session", `{"token":"` + token.Text + `"}`},
+		{"GET", "/queue?token=" + token.Text, ""},
+		{"POST", "/acks", "{" + token.Text},
+		{"GET", "/v1/actions/" + token.Text, ""},
+		{"GET", "/" + token.Text, ""},
+		{"POST", "/v1/tokens", `{"name":"x","scopes":["` + token.Text + `"]}`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, d.base+c.path, strings.NewReader(c.body))
 		require.NoError(t, err)

@@ -138,8 +138,14 @@ func (sh *shell) listDeliveries(ctx context.Context, c *api.Client, route string
 
 func (sh *shell) showDelivery(w io.Writer, d api.Delivery) {
 	for _, row := range [][2]string{
-		{"id", d.ID}, {"route", d.Route + " (" + d.Source + ")"}, {"at", stamp(d.At)}, {"verdict", strings.TrimSpace(d.Verdict + " " + d.Detail)},
-		{"event", d.Event}, {"delivery", d.DeliveryID}, {"actions", strings.Join(d.Actions, " ")}, {"replay of", d.ReplayOf},
+		{"id", d.ID},
+		{"route", d.Route + " (" + d.Source + ")"},
+		{"at", stamp(d.At)},
+		{"verdict", strings.TrimSpace(d.Verdict + " " + d.Detail)},
+		{"event", d.Event},
+		{"delivery", d.DeliveryID},
+		{"actions", strings.Join(d.Actions, " ")},
+		{"replay of", d.ReplayOf},
 	} {
 		if row[1] != "" {
 			fmt.Fprintf(w, "%-10s %s\n", row[0], printable(row[1]))

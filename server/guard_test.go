@@ -136,7 +136,7 @@ func TestWhatIsOpenUnderATokenEndsWithIt(t *testing.T) {
 		return token
 	}
 	dropped := create("dropped", time.Time{})
-	create("expiring", time.Now().Add(1500*time.Millisecond))
+	create("expiring", time.Now().Add(5*time.Second)) // which is long after the hello
 	one, two := r.subscribe("m1", "dropped"), r.subscribe("m2", "expiring")
 	feed := r.watch("dropped")
 	one.await("hello")

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,8 +52,16 @@ type options struct {
 	changed  func([]ackstore.Change) // hears too
 	beside   func(*server.Server)    // begins what runs beside the server
 	rules    func() ackstore.Rules
+	now      func() time.Time    // the clock of all of it; nil: time.Now
 	tokens   map[string][]string // name to scopes; made before the start
 }
+
+// clock is one that a test sets ahead.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *clock) set(ahead time.Duration) { c.ahead.Store(int64(ahead)) }
 
 // rig is a server on the real store, on a port of its own.
 type rig struct {
@@ -88,8 +97,8 @@ func start(t *testing.T, o options) *rig {
 	}
 	r := &rig{t: t, log: &lockedBuffer{}, tokens: map[string]string{}, ended: make(chan error, 1)}
 	log := zerolog.New(r.log)
-	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Logger: log}), server.NewHub(), metrics.New("test"), o.changed}
-	store, err := boltstore.Open(boltstore.Config{Dir: t.TempDir(), Listener: listener, Logger: log})
+	listener := ears{stream.NewNotifier(), inflight.New(inflight.Config{Rules: o.rules, ScanInterval: time.Second, Now: o.now, Logger: log}), server.NewHub(), metrics.New("test"), o.changed}
+	store, err := boltstore.Open(boltstore.Config{Dir: t.TempDir(), Now: o.now, Listener: listener, Logger: log})
 	require.NoError(t, err)
 	r.store = store
 	for name, scopes := range o.tokens {
@@ -102,7 +111,7 @@ func start(t *testing.T, o options) *rig {
 		l = o.listener(l)
 	}
 	config := server.Config{
-		Rules: o.rules, Stream: stream.Config{Heartbeat: time.Second, Log: log}, Open: true, Logger: log, Version: "test",
+		Rules: o.rules, Now: o.now, Stream: stream.Config{Heartbeat: time.Second, Log: log}, Open: true, Logger: log, Version: "test",
 		Defaults: server.Defaults{MaxResends: 2, MaxAttempts: 2, TransientMaxAttempts: 5},
 	}
 	if o.config != nil {

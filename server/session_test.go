@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,13 +22,12 @@ func (r *rig) signIn(name string) string {
 
 func TestASessionEndsAWeekAfterItsSignIn(t *testing.T) {
 	t.Parallel()
-	var later atomic.Int64
-	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	r := start(t, options{tokens: scopes, config: func(c *server.Config) { c.Now = clock }})
+	clock := &clock{}
+	r := start(t, options{tokens: scopes, now: clock.now})
 	cookie := r.signIn("read")
-	later.Store(int64(7*24*time.Hour - time.Minute))
+	clock.set(7*24*time.Hour - time.Hour)
 	r.want(200, "GET", "/queue", nil, nil, cookie)
-	later.Store(int64(7 * 24 * time.Hour))
+	clock.set(7 * 24 * time.Hour)
 	r.want(401, "GET", "/queue", nil, nil, cookie)
 }
 

@@ -203,13 +203,16 @@ func (c *call) openFeed() error {
 	if !accepts(c.r, "text/event-stream") {
 		return refuse(notAcceptable, "the answer is text/event-stream, which Accept %s does not allow", quote(c.r.Header.Get("Accept")))
 	}
-	ctx, cut := context.WithCancel(c.r.Context())
+	ctx, cut := c.whileSignedIn()
 	defer cut()
 	v := &viewer{tokenID: c.who.tokenID, session: keyOf(c.r), cut: cut}
 	if !c.feed.join(v) {
 		return refuse(draining, "the server is stopping")
 	}
 	defer c.feed.leave(v)
+	if _, err := c.identify(c.r); err != nil { // a token or session that ended before we joined cut nobody off
+		return err
+	}
 	go func() { // streams end first at a stop: Shutdown would wait for them
 		select {
 		case <-c.stopping:
@@ -225,6 +228,14 @@ func (c *call) openFeed() error {
 	r.Header.Del("Last-Event-ID")
 	c.feed.server.ServeHTTP(newFeedWriter(c.w, cut, c.who.reach(mayRead)), r)
 	return nil
+}
+
+// whileSignedIn is the request's context, which ends with its session too.
+func (c *call) whileSignedIn() (context.Context, context.CancelFunc) {
+	if session, ok := c.sessions.of(c.r); ok {
+		return context.WithTimeout(c.r.Context(), session.Until.Sub(c.cfg.Now()))
+	}
+	return context.WithCancel(c.r.Context())
 }
 
 // feedWriter holds events back until their frame has ended, and then writes them at

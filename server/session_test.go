@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 )
 
 // signIn exchanges a token's name for the header of a cookie.
-func (r *rig) signIn(name string) string {
+func (r *rig) signIn(name string, headers ...string) string {
 	r.t.Helper()
-	a := r.want(204, "POST", "/v1/session", map[string]any{"token": r.tokens[name]}, nil)
+	a := r.want(204, "POST", "/v1/session", map[string]any{"token": r.tokens[name]}, nil, headers...)
 	pair, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	return "Cookie: " + pair
 }
@@ -41,6 +42,20 @@ func TestASignOutEndsTheFeedsOfItsSessionAndNoOthers(t *testing.T) {
 	r.want(201, "POST", "/v1/actions", push("a1", "m1"), nil, r.as("admin"))
 	require.Contains(t, goesOn.await("change"), `"a1"`)
 	r.want(200, "GET", "/queue", nil, nil, stays)
+}
+
+func TestAFeedEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	var at atomic.Int64 // the clock stands
+	at.Store(time.Now().UnixNano())
+	r := start(t, options{tokens: scopes, config: func(c *server.Config) { c.Now = func() time.Time { return time.Unix(0, at.Load()) } }})
+	first := r.signIn("read")
+	feed := r.watch("", first)
+	second := r.signIn("read", first)
+	feed.end()
+	r.want(401, "GET", "/queue", nil, nil, first)
+	at.Add(int64(7*24*time.Hour - 100*time.Millisecond))
+	r.watch("", second).end()
 }
 
 // Whoever comes to look after a full disk must get in; a sign-out that is not on

@@ -118,7 +118,8 @@ func tokenOf(t ackstore.Token) api.Token {
 	return api.Token{ID: t.ID, Name: t.Name, Scopes: t.Scopes, CreatedAt: api.At(t.CreatedAt), ExpiresAt: api.At(t.ExpiresAt), LastUsedAt: api.At(t.LastUsedAt)}
 }
 
-// beginSession is POST /v1/session: a token for a cookie.
+// beginSession is POST /v1/session: a token for a cookie. A session that the browser
+// had ends, and its feeds with it.
 func (c *call) beginSession() error {
 	f := &faults{}
 	o, err := c.object([]string{"token"}, f)
@@ -138,6 +139,7 @@ func (c *call) beginSession() error {
 	if err != nil {
 		return err
 	}
+	c.feed.closeSession(keyOf(c.r))
 	if err := c.sessions.save(); err != nil { // who comes to look after a full disk is let in
 		c.cfg.Logger.Warn().Err(err).Msg("a session is not on disk: a restart ends it")
 	}

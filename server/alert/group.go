@@ -68,8 +68,12 @@ func (l *ledger) add(e Event, now time.Time) {
 }
 
 func (l *ledger) fire(e Event) {
-	// What was to be told as passed and is back has not passed.
-	l.passed = slices.DeleteFunc(l.passed, func(p Event) bool { return p.Key == e.Key })
+	// What was to be told as passed and is back has not passed. It is still open, so
+	// that its end is told if it goes before that.
+	if i := slices.IndexFunc(l.passed, func(p Event) bool { return p.Key == e.Key }); i >= 0 {
+		l.open[e.Key] = l.passed[i].Kind
+		l.passed = slices.Delete(l.passed, i, i+1)
+	}
 	if i, waiting := l.place[e.Key]; waiting {
 		l.fresh[i] = e
 		return
@@ -89,15 +93,14 @@ func (l *ledger) pass(e Event) {
 		for j := i; j < len(l.fresh); j++ {
 			l.place[l.fresh[j].Key] = j
 		}
-		if len(l.fresh)+len(l.passed) == 0 {
-			l.dueAt = time.Time{}
-		}
-		return
 	}
 	if kind, told := l.open[e.Key]; told {
 		e.Kind = kind
 		delete(l.open, e.Key)
 		l.passed = append(l.passed, e)
+	}
+	if len(l.fresh)+len(l.passed) == 0 {
+		l.dueAt = time.Time{}
 	}
 }
 

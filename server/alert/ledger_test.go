@@ -75,6 +75,21 @@ func TestWhatIsBackHasNotPassed(t *testing.T) {
 	require.Equal(t, "pushd: 1 resolved", l.Due(noon.Add(4*time.Minute)).Title)
 }
 
+// What was told, goes, comes and goes between two messages has passed: who was told
+// of it hears so.
+func TestWhatIsBackAndGoesAgainHasPassed(t *testing.T) {
+	l := alert.NewLedger(10*time.Second, time.Minute)
+	l.Add(fired(alert.Offline, "m1"), noon)
+	require.NotNil(t, l.Due(noon.Add(10*time.Second)))
+	l.Add(passed("m1"), noon.Add(11*time.Second))
+	l.Add(fired(alert.Offline, "m1"), noon.Add(12*time.Second))
+	l.Add(passed("m1"), noon.Add(13*time.Second))
+	m := l.Due(noon.Add(2 * time.Minute))
+	require.NotNil(t, m)
+	require.Equal(t, "pushd: 1 resolved", m.Title)
+	require.Nil(t, l.Due(noon.Add(time.Hour)))
+}
+
 func TestAFloodIsCountedAndNotKept(t *testing.T) {
 	l := alert.NewLedger(time.Second, time.Minute)
 	for i := range 5000 {

@@ -185,8 +185,8 @@ func (b *Bureau) postDue(ctx context.Context) {
 		if m := d.take(b.deps.Now(), false); m != nil {
 			l := m.letter(d.id)
 			// Where the store cannot write, that itself is the news: it is told at
-			// once and without the outbox.
-			if b.put(ctx, d, l) != nil {
+			// once and without the outbox. An end that comes now is no such trouble.
+			if b.put(context.WithoutCancel(ctx), d, l) != nil {
 				b.couriers.Go(func() { b.tellDirectly(ctx, d, l) })
 			}
 		}
@@ -207,23 +207,27 @@ func (b *Bureau) put(ctx context.Context, d *desk, l ackstore.Letter) error {
 	return nil
 }
 
-// tellDirectly tells a letter that is nowhere but here, as often as a courier would.
+// tellDirectly tells a letter that is nowhere but here, as often as a courier would,
+// until the store takes it after all.
 func (b *Bureau) tellDirectly(ctx context.Context, d *desk, l ackstore.Letter) {
-	for {
+	for ctx.Err() == nil {
 		tried, wait := b.try(ctx, d.receiver.Load(), &l)
-		if tried.Gone {
-			if tried.Error != "" {
-				b.deps.Logger.Error().Str("receiver", d.id).Msg("an alert is lost: the store cannot write and its receiver does not take it")
-			}
+		if tried.Gone && tried.Error == "" {
 			return
+		}
+		if tried.Gone {
+			break
 		}
 		l.Tries++
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
+		}
+		if b.put(context.WithoutCancel(ctx), d, l) == nil {
 			return
 		}
 	}
+	b.deps.Logger.Error().Str("receiver", d.id).Msg("an alert is lost: the store cannot write and its receiver does not take it")
 }
 
 // retries are those of Standard Webhooks: the first try is at once.

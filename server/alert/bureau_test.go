@@ -310,6 +310,57 @@ func TestWhatWasGatheredOutlivesTheEnd(t *testing.T) {
 	require.Contains(t, body, "a1 on m1 was given up")
 }
 
+// slowStore posts when it is let, if it is still waited for then.
+type slowStore struct {
+	alert.Source
+	posting, let chan struct{}
+}
+
+func (s *slowStore) Post(ctx context.Context, letters []ackstore.Letter) error {
+	s.posting <- struct{}{}
+	<-s.let
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.Source.Post(ctx, letters)
+}
+
+// An end that comes while a message is on its way into the outbox waits for it.
+func TestAnEndDoesNotTakeBackWhatIsBeingPosted(t *testing.T) {
+	store := openStore(t)
+	s := &slowStore{Source: store, posting: make(chan struct{}, 1), let: make(chan struct{})}
+	b := alert.New(*load(t, "  - {id: ops, kind: slack, url: 'http://127.0.0.1:1'}\n"), alert.Deps{Rules: func() ackstore.Rules { return ackstore.Rules{} }, Logger: zerolog.Nop()})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.Run(ctx, s) }()
+	b.Changed([]ackstore.Change{gaveUp})
+	<-s.posting
+	cancel()
+	close(s.let)
+	<-done
+	letters, err := store.Letters(t.Context(), "ops", 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+}
+
+// What was told past the outbox and not taken goes there once the store can write.
+func TestWhatWasToldDirectlyOutlivesTheEnd(t *testing.T) {
+	r := receiver(t, 503, 503, 503)
+	store := openStore(t)
+	s := &moodyStore{Source: store}
+	s.broken.Store(true)
+	b, stop := run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"', events: [gave_up]}\n"), s)
+	b.Changed([]ackstore.Change{gaveUp})
+	r.next(t)
+	s.broken.Store(false)
+	stop()
+	letters, err := store.Letters(t.Context(), "ops", 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Contains(t, string(letters[0].Body), "a1 on m1 was given up")
+}
+
 // moodyStore writes, or does not.
 type moodyStore struct {
 	alert.Source

@@ -40,6 +40,9 @@ type Bureau struct {
 	office   atomic.Pointer[office]
 	adopting chan adoption // to the goroutine that listens
 	couriers sync.WaitGroup
+
+	hearing sync.Mutex
+	newer   map[string]bool // keys of what was heard since look began to read the store; nil: it does not
 }
 
 // New returns a bureau that does nothing yet.
@@ -155,8 +158,13 @@ func (b *Bureau) pulse() time.Duration {
 
 // enter adds what changes say to people.
 func (b *Bureau) enter(changes []ackstore.Change) {
+	b.hearing.Lock()
+	defer b.hearing.Unlock()
 	for i := range changes {
 		if e, is := eventOf(&changes[i]); is {
+			if b.newer != nil {
+				b.newer[e.Key] = true
+			}
 			b.add(e)
 		}
 	}

@@ -361,6 +361,43 @@ func TestWhatWasToldDirectlyOutlivesTheEnd(t *testing.T) {
 	require.Contains(t, string(letters[0].Body), "a1 on m1 was given up")
 }
 
+// staleStore answers once, with what stood when it was asked, as soon as it is let.
+type staleStore struct {
+	alert.Source
+	asked, let chan struct{}
+}
+
+func (s *staleStore) Overview(ctx context.Context, _ ackstore.Rules) (ackstore.Overview, error) {
+	select {
+	case s.asked <- struct{}{}:
+	case <-ctx.Done():
+	}
+	if _, again := <-s.let; !again {
+		return ackstore.Overview{}, ackstore.ErrUnavailable
+	}
+	return ackstore.Overview{Breakers: []ackstore.Breaker{{MachineID: "m1", Target: "claude"}}}, nil
+}
+
+// What is heard while the store is read is newer than what is read.
+func TestALookDoesNotTellWhatHasPassedMeanwhile(t *testing.T) {
+	r := receiver(t)
+	s := &staleStore{Source: openStore(t), asked: make(chan struct{}), let: make(chan struct{})}
+	b, _ := run(t, load(t, "  - {id: ops, kind: slack, url: '"+r.URL+"'}\n"), s)
+	b.Changed([]ackstore.Change{{MachineID: "m1", Event: "breaker_open", Detail: "claude"}})
+	_, body := r.next(t)
+	require.Contains(t, body, "is open")
+	<-s.asked
+	b.Changed([]ackstore.Change{{MachineID: "m1", Event: "breaker_closed", Detail: "claude"}})
+	_, body = r.next(t)
+	require.Contains(t, body, "is closed")
+	s.let <- struct{}{}
+	close(s.let)
+	<-s.asked // that look is over
+	b.Changed([]ackstore.Change{gaveUp})
+	_, body = r.next(t)
+	require.NotContains(t, body, "is open")
+}
+
 // moodyStore writes, or does not.
 type moodyStore struct {
 	alert.Source

@@ -32,7 +32,9 @@ func (b *Bureau) look(ctx context.Context) {
 			continue
 		}
 		found := standing{}
+		b.listenFor(map[string]bool{})
 		if b.findMachines(ctx, before, found) != nil || b.findDoors(ctx, found) != nil {
+			b.listenFor(nil)
 			continue // half of it would look as if the rest had passed
 		}
 		b.compare(before, found, now != last) // all of it to receivers that may be new
@@ -44,10 +46,26 @@ func (b *Bureau) lookPause() time.Duration {
 	return min(lookEvery, max(b.office.Load().cfg.OfflineAfter/4, 10*time.Millisecond))
 }
 
-// compare tells what is new and what is no more.
+// listenFor has the keys of what is heard from now on kept, or no more.
+func (b *Bureau) listenFor(newer map[string]bool) {
+	b.hearing.Lock()
+	defer b.hearing.Unlock()
+	b.newer = newer
+}
+
+// compare tells what is new and what is no more. What was heard meanwhile is newer
+// than what was found: the next look sees to that.
 func (b *Bureau) compare(before, found standing, again bool) {
+	b.hearing.Lock()
+	defer b.hearing.Unlock()
+	for key := range b.newer {
+		delete(found, key)
+		if s, known := before[key]; known {
+			found[key] = s
+		}
+	}
 	for key, s := range found {
-		if _, known := before[key]; !known || again {
+		if _, known := before[key]; !known || again && !b.newer[key] {
 			b.add(s.fired)
 		}
 	}
@@ -57,6 +75,7 @@ func (b *Bureau) compare(before, found standing, again bool) {
 			b.add(s.passed)
 		}
 	}
+	b.newer = nil
 }
 
 func (b *Bureau) lookAtStore(ctx context.Context) bool {

@@ -69,6 +69,7 @@ func (s *stats) oldest(reach func(machineID string) bool) (n int, first *oldestU
 
 // seedUnacked finds what was in flight when the server started.
 func (s *Server) seedUnacked(ctx context.Context) {
+	defer s.hub.stats.seeded()
 	for cursor, more := "", true; more; more = cursor != "" {
 		items, next, err := s.store.List(ctx, ackstore.Filter{States: []ackstore.State{ackstore.InFlight}}, cursor, 1000)
 		if err != nil {
@@ -80,9 +81,13 @@ func (s *Server) seedUnacked(ctx context.Context) {
 		s.hub.stats.adopt(items)
 		cursor = next
 	}
-	s.hub.stats.mu.Lock()
-	defer s.hub.stats.mu.Unlock()
-	s.hub.stats.early = nil
+}
+
+// seeded forgets whom changes told of: nothing older comes any more.
+func (s *stats) seeded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.early = nil
 }
 
 // adopt takes deliveries that were out before, but for those of which a change has

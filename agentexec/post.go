@@ -27,7 +27,7 @@ const (
 type post struct {
 	a    *Agent
 	wake chan struct{}
-	turn sync.Mutex // one request at a time: acks of an action go in order
+	turn chan struct{} // one request at a time: acks of an action go in order
 
 	mu    sync.Mutex
 	light map[string]api.Ack
@@ -35,7 +35,7 @@ type post struct {
 }
 
 func newPost(a *Agent) *post {
-	return &post{a: a, wake: make(chan struct{}, 1), light: make(map[string]api.Ack)}
+	return &post{a: a, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), light: make(map[string]api.Ack)}
 }
 
 // nudge says that there is something to post.
@@ -136,8 +136,12 @@ func retryAfter(err error) time.Duration {
 
 // flush posts until nothing is left that may be posted.
 func (p *post) flush(ctx context.Context) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for {
 		light := p.pick(batchAcks)
 		owed, err := p.a.deps.Journal.Owed(batchAcks, batchBytes)

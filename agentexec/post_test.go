@@ -3,6 +3,7 @@ package agentexec_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,5 +156,26 @@ func TestAResultThatIsTooLargeIsNotSent(t *testing.T) {
 		r.change(func() {
 			require.JSONEq(t, `{"dropped":"the result has 11 bytes, 10 are allowed"}`, string(r.acks[len(r.acks)-1].Result))
 		})
+	})
+}
+
+// Acks that hang hold up neither the line nor the end of the agent, which has a
+// time of its own for them.
+func TestAcksThatHangHoldUpNoEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(1, "a1", 1); linger(req, time.Second) }
+		r.refuse = func(req *http.Request) int {
+			if req.URL.Path == "/acks" {
+				_, _ = io.Copy(io.Discard, req.Body) // else nobody sees the client go
+				<-req.Context().Done()
+				return 503
+			}
+			return 0
+		}
+		r.start()
+		time.Sleep(5 * time.Second) // the line is there to post before it subscribes again
+		begun := time.Now()
+		r.end()
+		require.InDelta(t, 5, time.Since(begun).Seconds(), 1)
 	})
 }

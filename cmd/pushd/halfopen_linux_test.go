@@ -135,14 +135,9 @@ func (s *strait) serve(t *testing.T, set ...string) *daemon {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.stop()) })
-	select {
-	case address := <-d.log.address:
-		d.base = "http://" + address
-	case <-d.exited:
-		require.FailNow(t, "pushd ended", d.log.String())
-	case <-time.After(patience):
-		require.FailNow(t, "pushd does not say where it listens", d.log.String())
-	}
+	address, err := d.listens()
+	require.NoError(t, err)
+	d.base = "http://" + address
 	return d
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,9 +101,15 @@ func startAt(address, dir string, set ...string) (*daemon, error) {
 	for _, kv := range append(quiet[:len(quiet):len(quiet)], set...) {
 		line = append(line, "--set", kv)
 	}
-	d := &daemon{cmd: exec.Command(filepath.Join(bin, "pushd"), line...), exited: make(chan struct{})}
+	cmd := exec.Command(filepath.Join(bin, "pushd"), line...)
+	cmd.Env = clean(os.Environ())
+	return launch(cmd)
+}
+
+// launch starts a server by a command and waits for nothing.
+func launch(cmd *exec.Cmd) (*daemon, error) {
+	d := &daemon{cmd: cmd, exited: make(chan struct{})}
 	d.log.address = make(chan string, 1)
-	d.cmd.Env = clean(os.Environ())
 	d.cmd.Stderr, d.cmd.Stdout = &d.log, &d.log
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
@@ -113,19 +121,55 @@ func startAt(address, dir string, set ...string) (*daemon, error) {
 	return d, nil
 }
 
-// ready waits until the server says where it listens and answers there.
-func (d *daemon) ready() error {
+// serveBy starts a server by a command, until the test ends, and waits until it is ready.
+func serveBy(t testing.TB, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	d, err := launch(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.stop()) })
+	require.NoError(t, d.ready())
+	return d
+}
+
+// listens waits until the server says where it does.
+func (d *daemon) listens() (address string, err error) {
 	select {
 	case address := <-d.log.address:
-		d.base = "http://" + address
+		return address, nil
 	case <-d.exited:
-		return fmt.Errorf("pushd ended before it listened: %s", d.log.String())
+		return "", fmt.Errorf("pushd ended before it listened: %s", d.log.String())
 	case <-time.After(patience):
-		return fmt.Errorf("pushd does not say where it listens: %s", d.log.String())
+		return "", fmt.Errorf("pushd does not say where it listens: %s", d.log.String())
 	}
+}
+
+// ready waits until the server says where it listens and answers there.
+func (d *daemon) ready() error {
+	address, err := d.listens()
+	if err != nil {
+		return err
+	}
+	d.base = "http://" + address
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return d.client().Ready(ctx)
+}
+
+// steadyPort is one that nobody listens on, below those that the system gives to
+// connections: a server that is to come back finds it free.
+func steadyPort(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)))
+		if err != nil {
+			continue
+		}
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, errors.Join(err, l.Close()))
+		return port
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }
 
 func (d *daemon) client() *api.Client { return &api.Client{Base: d.base} }

@@ -31,21 +31,9 @@ func (d *daemon) hangUp(t *testing.T, says string) {
 // startByFile starts a server by its settings file, with variables of its own.
 func startByFile(t *testing.T, file string, environ ...string) *daemon {
 	t.Helper()
-	d := &daemon{
-		cmd:    exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", file, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()),
-		exited: make(chan struct{}),
-	}
-	d.log.address = make(chan string, 1)
-	d.cmd.Env = append(clean(os.Environ()), environ...)
-	d.cmd.Stderr, d.cmd.Stdout = &d.log, &d.log
-	require.NoError(t, d.cmd.Start())
-	go func() {
-		defer close(d.exited)
-		_ = d.cmd.Wait() // its state is asked for where it matters
-	}()
-	t.Cleanup(func() { require.NoError(t, d.stop()) })
-	require.NoError(t, d.ready())
-	return d
+	cmd := exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", file, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	cmd.Env = append(clean(os.Environ()), environ...)
+	return serveBy(t, cmd)
 }
 
 func TestSIGHUPTakesWhatItCanAndSaysWhatItCannot(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,9 @@ func TestAnAuthorityOfOnesOwnIsTrusted(t *testing.T) {
 	d, err := start(filepath.Join(dir, "data"), "tls.cert_file="+cert, "tls.key_file="+filepath.Join(dir, "key.pem"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.stop()) })
-	base := "https://" + <-d.log.address
+	address, err := d.listens()
+	require.NoError(t, err)
+	base := "https://" + address
 
 	_, talk, code := run(t, "pushctl", "-s", base, "ls")
 	require.Equal(t, 6, code)
@@ -56,7 +57,7 @@ func TestAnAgentBesideAServerFindsItByItsSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	certify(t, dir)
-	base := "127.0.0.1:" + freePort(t)
+	base := "127.0.0.1:" + steadyPort(t)
 	for name, text := range map[string]string{
 		"pushd.yaml": fmt.Sprintf("listen: %s\nlog.format: json\ntls: {cert_file: cert.pem, key_file: key.pem}\n", base),
 		"agent.yaml": "machine_id: m1\nca: cert.pem\nhandlers: {job: {kind: exec, command: [cat]}}\n",
@@ -65,14 +66,14 @@ func TestAnAgentBesideAServerFindsItByItsSettings(t *testing.T) {
 	}
 	cmd := exec.Command(filepath.Join(bin, "pushd"), "serve", "--config", "pushd.yaml", "--agent", "agent.yaml")
 	cmd.Dir, cmd.Env = dir, clean(os.Environ())
-	log := &logbook{address: make(chan string, 1)}
-	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
+	d, err := launch(cmd)
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-		require.NoError(t, cmd.Wait(), "%s", log)
+		require.NoError(t, d.stop())
+		require.Zero(t, d.cmd.ProcessState.ExitCode(), d.log.String())
 	})
-	<-log.address
+	_, err = d.listens()
+	require.NoError(t, err)
 	_, talk, code := run(t, "pushctl", "-s", "https://"+base, "--ca", filepath.Join(dir, "cert.pem"), "push", "m1", "1", "--wait", "--timeout", patience.String())
-	require.Equal(t, 0, code, "%s\n%s", talk, log)
+	require.Equal(t, 0, code, "%s\n%s", talk, d.log.String())
 }

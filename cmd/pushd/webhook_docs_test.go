@@ -21,20 +21,10 @@ var (
 // startIn is start in a folder, with the settings file pushd.yaml that stands there.
 func startIn(t testing.TB, dir string, more ...string) *daemon {
 	t.Helper()
-	d := &daemon{exited: make(chan struct{})}
 	line := []string{"serve", "--config", "pushd.yaml", "--listen", "127.0.0.1:0", "--data-dir", "data", "--set", "log.format=json"}
-	d.cmd = exec.Command(filepath.Join(bin, "pushd"), append(line, more...)...)
-	d.log.address = make(chan string, 1)
-	d.cmd.Dir, d.cmd.Env = dir, clean(os.Environ())
-	d.cmd.Stderr, d.cmd.Stdout = &d.log, &d.log
-	require.NoError(t, d.cmd.Start())
-	go func() {
-		defer close(d.exited)
-		_ = d.cmd.Wait() // its state is asked for where it matters
-	}()
-	t.Cleanup(func() { require.NoError(t, d.stop()) })
-	require.NoError(t, d.ready())
-	return d
+	cmd := exec.Command(filepath.Join(bin, "pushd"), append(line, more...)...)
+	cmd.Dir, cmd.Env = dir, clean(os.Environ())
+	return serveBy(t, cmd)
 }
 
 // That a route can make nothing of a body is an exit status, when it is tried and

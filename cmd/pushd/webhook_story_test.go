@@ -144,7 +144,7 @@ func TestAnIssueBecomesWorkStageByStage(t *testing.T) {
 	if err := exec.Command("mkfifo", filepath.Join(dir, "held"), filepath.Join(dir, "shipped")).Run(); err != nil {
 		t.Skip("no mkfifo")
 	}
-	line := []string{"--listen", "127.0.0.1:" + freePort(t), "--agent", "agent.yaml"}
+	line := []string{"--listen", "127.0.0.1:" + steadyPort(t), "--agent", "agent.yaml"}
 	s := &story{t, dir, startIn(t, dir, line...)}
 	first := s.gitea()
 	require.False(t, first.Deduplicated)

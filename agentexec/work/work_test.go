@@ -131,13 +131,11 @@ func TestSignsOfLife(t *testing.T) {
 			p := sh(t, script)
 			p.SetEnv = map[string]string{"ACTIVITY_FILE": "{activity_file}"}
 			p.Windows = work.Windows{FirstOutput: 3 * time.Second, Inactivity: 3 * time.Second, StopGrace: time.Second}
-			begun := time.Now()
 			v, _ := run(t, p, "")
 			switch name {
 			case "silent":
 				require.Equal(t, "first_output", v.Code)
 				require.Contains(t, v.Message, "window first_output")
-				require.Less(t, time.Since(begun), 6*time.Second)
 			case "hung":
 				require.Equal(t, "inactivity", v.Code)
 				require.Contains(t, v.Message, "window inactivity")

@@ -162,6 +162,9 @@ func (p *post) flush(ctx context.Context) error {
 func (p *post) send(ctx context.Context, light []api.Ack, owed []journal.Owed) error {
 	answers, err := p.ask(ctx, batch(light, owed))
 	if api.IsStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge) {
+		if len(owed) > 0 {
+			p.putBack(light) // the fault is a verdict's, or shows when they go alone
+		}
 		for _, o := range owed {
 			if err := p.single(ctx, o); err != nil {
 				return err

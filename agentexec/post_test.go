@@ -179,3 +179,37 @@ func TestAcksThatHangHoldUpNoEnd(t *testing.T) {
 		require.InDelta(t, 5, time.Since(begun).Seconds(), 1)
 	})
 }
+
+// What goes with an ack that is too large is said all the same.
+func TestASignOfLifeBesideAnAckThatIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.cfg.MaxConcurrency = 2
+		r.deps.Handlers["work"] = &worker{do: func(ctx context.Context, job task.Job, pulse *task.Pulse) task.Verdict {
+			if job.ActionID == "a2" {
+				return untilStopped(ctx, job, pulse)
+			}
+			v := done()
+			v.Result = json.RawMessage(`"` + strings.Repeat("x", 2000) + `"`)
+			return v
+		}}
+		r.events = func(w *answer, req *http.Request) {
+			w.hello()
+			w.action(1, "a1", 1)
+			linger(req, time.Second)
+			w.action(2, "a2", 1)
+			w.stay(req)
+		}
+		r.taken = func(acks []api.Ack) int {
+			if acks[0].Status == "received" && acks[0].ActionID == "a1" {
+				time.Sleep(2 * time.Second) // what comes meanwhile goes together
+			}
+			if slices.ContainsFunc(acks, func(a api.Ack) bool { return len(a.Result) > 1000 }) {
+				return http.StatusRequestEntityTooLarge
+			}
+			return 0
+		}
+		r.start()
+		time.Sleep(4 * time.Second)
+		require.Subset(t, r.said(), []string{"a1/1 received", "a1/1 done", "a2/1 received"})
+	})
+}

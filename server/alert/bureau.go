@@ -90,21 +90,28 @@ func (b *Bureau) Run(ctx context.Context, store Source) error {
 	return nil
 }
 
-// close puts what waits for its time into the outbox.
+// close puts what waits for its time into the outbox, all at once.
 func (b *Bureau) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
+	// A commit is announced after its answer, and before the next one: what was
+	// committed until now has been heard when this returns.
+	_ = b.store.Post(ctx, nil) // one that fails fails below too
 	for len(b.heard) > 0 {
 		b.enter(<-b.heard)
 	}
+	var letters []ackstore.Letter
+	lost := 0
 	for _, d := range b.office.Load().desks {
-		m := d.take(b.deps.Now(), true)
-		if m == nil {
-			continue
+		if m := d.take(b.deps.Now(), true); m != nil {
+			letters, lost = append(letters, m.letter(d.id)), lost+m.Count
 		}
-		if err := b.put(ctx, d, m.letter(d.id)); err != nil {
-			b.deps.Logger.Error().Str("receiver", d.id).AnErr("cause", err).Int("alerts", m.Count).Msg("alerts are lost: the store cannot write")
-		}
+	}
+	if len(letters) == 0 {
+		return
+	}
+	if err := b.store.Post(ctx, letters); err != nil {
+		b.deps.Logger.Error().AnErr("cause", err).Int("alerts", lost).Msg("alerts are lost: the store cannot write")
 	}
 }
 
@@ -201,9 +208,13 @@ func (b *Bureau) postDue(ctx context.Context) {
 	}
 }
 
+// storePatience is how long a store that is slow is waited for, not taken for one
+// that cannot write.
+const storePatience = 5 * time.Second
+
 // put puts a letter into the outbox.
 func (b *Bureau) put(ctx context.Context, d *desk, l ackstore.Letter) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	if err := b.store.Post(ctx, []ackstore.Letter{l}); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -359,6 +360,62 @@ func TestWhatWasToldDirectlyOutlivesTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Contains(t, string(letters[0].Body), "a1 on m1 was given up")
+}
+
+// busyStore has other work first, to which its callers wait.
+type busyStore struct{ alert.Source }
+
+func (s *busyStore) Post(ctx context.Context, letters []ackstore.Letter) error {
+	select {
+	case <-time.After(2 * time.Second):
+		return s.Source.Post(ctx, letters)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// At the end a store that is slow is waited for: it is loaded, not broken.
+func TestAnEndWaitsForASlowStore(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := boltstore.Open(boltstore.Config{Dir: dir, Logger: zerolog.Nop()})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, store.Close()) }()
+		c := load(t, "  - {id: one, kind: slack, url: 'http://127.0.0.1:1'}\n  - {id: two, kind: slack, url: 'http://127.0.0.1:1'}\n  - {id: three, kind: slack, url: 'http://127.0.0.1:1'}\n")
+		c.Gather = time.Hour
+		b, stop := run(t, c, &busyStore{store})
+		b.Changed([]ackstore.Change{gaveUp})
+		synctest.Wait()
+		stop()
+		for _, id := range []string{"one", "two", "three"} {
+			letters, err := store.Letters(t.Context(), id, 10)
+			require.NoError(t, err)
+			require.Len(t, letters, 1, id)
+		}
+	})
+}
+
+// lateStore announces a last change behind its answer, before it answers the next call.
+type lateStore struct {
+	alert.Source
+	announce func()
+}
+
+func (s *lateStore) Post(ctx context.Context, letters []ackstore.Letter) error {
+	s.announce()
+	s.announce = func() {}
+	return s.Source.Post(ctx, letters)
+}
+
+func TestTheLastChangeIsHeardToo(t *testing.T) {
+	store := openStore(t)
+	s := &lateStore{Source: store}
+	b, stop := run(t, load(t, "  - {id: ops, kind: slack, url: 'http://127.0.0.1:1'}\n"), s)
+	s.announce = func() { b.Changed([]ackstore.Change{gaveUp}) }
+	stop()
+	letters, err := store.Letters(t.Context(), "ops", 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
 }
 
 // staleStore answers once, with what stood when it was asked, as soon as it is let.

@@ -185,6 +185,34 @@ func TestTailWatchesAndTakesNothing(t *testing.T) {
 	require.Equal(t, 130, ended.ExitCode())
 }
 
+// The feed leaves out what is too much at once; who watches is told so.
+func TestTailSaysThatItMissedSomething(t *testing.T) {
+	t.Parallel()
+	d := serve(t, t.TempDir())
+	cmd := exec.Command(filepath.Join(bin, "pushctl"), "-s", d.base, "tail")
+	cmd.Env = clean(cmd.Environ())
+	talk, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // which ends the reading
+	t.Cleanup(func() {
+		late.Stop()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	said := bufio.NewScanner(talk)
+	require.True(t, said.Scan())
+	require.Contains(t, said.Text(), "watching")
+	var all []api.Push
+	for range 900 {
+		all = append(all, api.Push{MachineID: "m1", Type: "job"})
+	}
+	_, err = d.client().PushAll(t.Context(), all)
+	require.NoError(t, err)
+	require.True(t, said.Scan(), "nothing is said")
+	require.Equal(t, "650 changes were too many at once and are not shown; pushctl ls tells how things are now", said.Text())
+}
+
 // field is one field of a JSON object, as it stands.
 func field(t *testing.T, object []byte, name string) string {
 	t.Helper()

@@ -23,6 +23,7 @@ func tailCommand(sh *shell) *cobra.Command {
 		Long: `Watch what happens to a machine's actions, or to all, until interrupted. It
 reads the server's feed of changes, never the machine's own stream: to watch
 takes no work from its agent. It begins now; pushctl ls tells what was before.
+What is too much at once (on all machines together) is left out, and said to be.
 With -o json each change is one line of JSON.`,
 		Example: `  pushctl tail win-1
   pushctl tail -o json | jq .state`,
@@ -43,15 +44,21 @@ With -o json each change is one line of JSON.`,
 }
 
 func (sh *shell) tail(ctx context.Context, c *api.Client, machine string) error {
-	return watch(ctx, c, func() { sh.say("watching; Ctrl-C ends it") }, func(change api.Change) error {
-		if machine != "" && change.MachineID != machine {
-			return nil
-		}
-		if sh.output == "json" {
-			return sh.line(change)
-		}
-		_, err := fmt.Fprintln(sh.out, sentence(change))
-		return err
+	return watch(ctx, c, watcher{
+		begun: func() { sh.say("watching; Ctrl-C ends it") },
+		missed: func(n uint64) {
+			sh.say("%d changes were too many at once and are not shown; pushctl ls tells how things are now", n)
+		},
+		change: func(change api.Change) error {
+			if machine != "" && change.MachineID != machine {
+				return nil
+			}
+			if sh.output == "json" {
+				return sh.line(change)
+			}
+			_, err := fmt.Fprintln(sh.out, sentence(change))
+			return err
+		},
 	})
 }
 
@@ -66,9 +73,15 @@ func sentence(c api.Change) string {
 	return strings.Join(parts, " ")
 }
 
-// watch reads the feed of changes until ctx ends, f fails or the server goes.
-// begun is called once the feed is open: what happens after it is told.
-func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) error) error {
+// watcher is told what the feed tells.
+type watcher struct {
+	begun  func() // the feed is open: what happens after it is told
+	missed func(n uint64)
+	change func(api.Change) error
+}
+
+// watch reads the feed of changes until ctx ends, the watcher fails or the server goes.
+func watch(ctx context.Context, c *api.Client, w watcher) error {
 	// The answer may take its time to begin only as long as a server that is there.
 	transport := c.HTTP.Transport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
@@ -79,7 +92,7 @@ func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) 
 		return err
 	}
 	defer resp.Body.Close()
-	begun()
+	w.begun()
 	events := stream.NewDecoder(resp.Body)
 	for {
 		event, err := events.Next()
@@ -90,15 +103,27 @@ func watch(ctx context.Context, c *api.Client, begun func(), f func(api.Change) 
 			return &exitError{code: exitUnreachable, text: "the server has ended the feed", next: "start again when it is back"}
 		case err != nil:
 			return err
-		case event.Name != "change" && event.Name != "machine":
-			continue
 		}
+		if err := w.hear(event); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watcher) hear(event stream.Event) error {
+	switch event.Name {
+	case "change", "machine":
 		var change api.Change
 		if err := json.Unmarshal(event.Data, &change); err != nil {
 			return fmt.Errorf("feed: %w", err)
 		}
-		if err := f(change); err != nil {
-			return err
+		return w.change(change)
+	case "resync":
+		var resync struct{ Missed uint64 }
+		if err := json.Unmarshal(event.Data, &resync); err != nil {
+			return fmt.Errorf("feed: %w", err)
 		}
+		w.missed(resync.Missed)
 	}
+	return nil
 }

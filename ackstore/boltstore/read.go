@@ -104,14 +104,13 @@ func (t *tx) presenceSince(m *machine) (ackstore.Presence, time.Time) {
 		if l.signed.After(quiet) {
 			quiet = l.signed
 		}
-		if end := quiet.Add(t.r.ReconnectGrace); t.now.Before(end) {
-			return ackstore.Online, quiet
-		} else {
-			return ackstore.Offline, end
-		}
+		return t.polled(quiet)
 	}
 	if !m.row.Ever {
 		return ackstore.Offline, time.Time{}
+	}
+	if m.row.Attached.IsZero() { // it never had a stream, and its lease ended with the server before this one
+		return t.polled(m.row.LastSeen)
 	}
 	gone := m.row.Detached
 	if t.s.boot.After(gone) && m.row.Attached.After(m.row.Detached) {
@@ -121,6 +120,14 @@ func (t *tx) presenceSince(m *machine) (ackstore.Presence, time.Time) {
 		return ackstore.Offline, end
 	}
 	return ackstore.Grace, gone
+}
+
+// polled is the presence of a machine whose last poll or ack came at quiet.
+func (t *tx) polled(quiet time.Time) (ackstore.Presence, time.Time) {
+	if end := quiet.Add(t.r.ReconnectGrace); !t.now.Before(end) {
+		return ackstore.Offline, end
+	}
+	return ackstore.Online, quiet
 }
 
 // doors are the breakers that are not closed, by machine.

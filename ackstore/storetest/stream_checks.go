@@ -293,4 +293,15 @@ var pollChecks = []check{
 		r.pass(r.rules.ReconnectGrace + time.Second)
 		require.NotEqual(r, ackstore.Online, r.machine("m1").Presence)
 	}},
+	{"a poller is so over a new start too", func(r *rig) {
+		r.push(action("a1"))
+		r.polled("a1", 1)
+		seen := r.machine("m1").LastSeenAt
+		r.reopen()
+		require.Equal(r, ackstore.Online, r.machine("m1").Presence)
+		r.pass(r.rules.ReconnectGrace + time.Second)
+		m := r.machine("m1")
+		require.Equal(r, ackstore.Offline, m.Presence)
+		require.Equal(r, seen.Add(r.rules.ReconnectGrace).UTC(), m.Since.UTC())
+	}},
 }

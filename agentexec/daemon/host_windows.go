@@ -58,7 +58,8 @@ func takeConsole() {
 	const logoff, heard = 5, 1
 	kernel32 := windows.NewLazySystemDLL("kernel32.dll")
 	_, _, _ = kernel32.NewProc("AllocConsole").Call() // it may have one
-	stay := windows.NewCallback(func(event uintptr) uintptr {
+	// uint32: what the other half of the register holds nobody says.
+	stay := windows.NewCallback(func(event uint32) uintptr {
 		if event == logoff {
 			return heard
 		}

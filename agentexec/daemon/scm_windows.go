@@ -167,8 +167,11 @@ func (SCM) Stop(ctx context.Context) error {
 			defer windows.CloseHandle(process)
 		}
 		status, err := s.Control(svc.Stop)
-		if errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
+		switch {
+		case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 			return nil
+		case errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL) && status.State == svc.StopPending:
+			err = nil // another one has asked, and it drains
 		}
 		for err == nil && status.State != svc.Stopped {
 			select {

@@ -49,7 +49,10 @@ func TestTheAgentAsAService(t *testing.T) {
 		raw, err := os.ReadFile(w.path("count"))
 		return err == nil && len(raw) > 0
 	}, patience, 10*time.Millisecond)
-	service(0, "stop")
+	first := exec.Command(filepath.Join(bin, "pushd"), "agent", "stop")
+	require.NoError(t, first.Start())
+	service(0, "stop") // who asks a second time waits as well
+	require.NoError(t, first.Wait())
 	require.Equal(t, "inactive", service(0, "status"))
 	r := w.settled("slow-000")
 	require.Equal(t, "done", r.State, "a stop lets it end: %+v", r.Error)

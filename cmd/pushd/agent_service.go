@@ -27,6 +27,11 @@ On Windows --user needs that account's password, from --password-file or typed;
 an account without one (NT AUTHORITY\LocalService, a managed one) needs none.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"server", "token-file", "ca", "machine", "data-dir", "max-concurrency", "drain-timeout", "log-level"} {
+				if cmd.Flags().Changed(name) { // it would be lost without a word
+					return usage("a service knows nothing of --%s: write it into the settings file", name)
+				}
+			}
 			file, err := f.load(sh, cmd)
 			if err != nil {
 				return err

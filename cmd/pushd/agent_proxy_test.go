@@ -68,11 +68,16 @@ func newFacade(t *testing.T, to, cert string) *facade {
 	} else {
 		f.Start()
 	}
-	t.Cleanup(func() {
-		f.CloseClientConnections()
-		f.Close()
-	})
+	t.Cleanup(func() { shut(f.Server) })
 	return f
+}
+
+// shut closes a server whose client comes again and again. First nobody new comes
+// in: Close would wait for a stream that is opened while the others are cut.
+func shut(s *httptest.Server) {
+	_ = s.Listener.Close() // Close does it once more
+	s.CloseClientConnections()
+	s.Close()
 }
 
 // gateway is a forward proxy as offices have them: absolute addresses over http,
@@ -87,10 +92,7 @@ func newGateway(t *testing.T, to string) *gateway {
 	t.Helper()
 	g := &gateway{to: to, password: "s%cret#1"}
 	g.Server = httptest.NewServer(g)
-	t.Cleanup(func() {
-		g.CloseClientConnections()
-		g.Close()
-	})
+	t.Cleanup(func() { shut(g.Server) })
 	return g
 }
 
@@ -199,8 +201,8 @@ func TestAnAgentGoesByTheProxyOfItsEnvironment(t *testing.T) {
 			} else {
 				require.Equal(t, []string{"pushd.test:443 CONNECT"}, slices.Compact(g.list()), "it sees nothing else")
 			}
-			g.CloseClientConnections()
-			g.Close()
+			shut(g.Server)
+			f.CloseClientConnections() // tunnels outlive their gateway
 			w.agent.says(t, "proxyconnect")
 			discreet(t, w.agent.log())
 		})

@@ -72,8 +72,8 @@ func site(t testing.TB, handlers func(dir string) string, set ...string) *worksi
 	w := &worksite{t: t, dir: t.TempDir(), set: append(append([]string(nil), quick...), set...)}
 	settings := "machine_id: m1\nmax_concurrency: 4\nlog: {format: json, level: debug}\ndata_dir: state\n" + handlers(w.dir)
 	require.NoError(t, os.WriteFile(w.path("agent.yaml"), []byte(settings), 0o600))
-	w.srv = serve(t, w.path("srv"), w.set...)
-	w.address = strings.TrimPrefix(w.srv.base, "http://")
+	w.address = "127.0.0.1:" + steadyPort(t)
+	require.NoError(t, w.revive())
 	t.Cleanup(func() {
 		if w.agent != nil {
 			w.end()
@@ -133,25 +133,14 @@ func (w *worksite) end() {
 	w.agent = nil
 }
 
-// revive starts the server again where it was.
+// revive starts the server, and again where it was.
 func (w *worksite) revive() error {
-	line := []string{"serve", "--listen", w.address, "--data-dir", w.path("srv")}
-	for _, kv := range append(append([]string(nil), quiet...), w.set...) {
-		line = append(line, "--set", kv)
-	}
-	d := &daemon{cmd: exec.Command(filepath.Join(bin, "pushd"), line...), exited: make(chan struct{})}
-	d.log.address = make(chan string, 1)
-	d.cmd.Env = clean(os.Environ())
-	d.cmd.Stderr, d.cmd.Stdout = &d.log, &d.log
-	if err := d.cmd.Start(); err != nil {
+	d, err := startAt(w.address, w.path("srv"), w.set...)
+	if err != nil {
 		return err
 	}
-	go func() {
-		defer close(d.exited)
-		_ = d.cmd.Wait() // its state is asked for where it matters
-	}()
-	w.srv.cmd, w.srv.exited = d.cmd, d.exited
 	w.t.Cleanup(func() { require.NoError(w.t, d.stop()) })
+	w.srv = d
 	return d.ready()
 }
 

@@ -28,10 +28,11 @@ func (s *stage) poll(ctx context.Context, req ackstore.AttachReq, wait time.Dura
 	require.NoError(s, err)
 	out := make(chan polled, 1)
 	go func() {
-		defer seat.Leave()
 		start := time.Now()
 		d, ok, err := stream.Poll(ctx, seat, s.store, s.store.notifier, wait)
-		out <- polled{d.ActionID, ok, err, time.Since(start)}
+		end := polled{d.ActionID, ok, err, time.Since(start)}
+		seat.Leave() // what a test asks of the store next is there
+		out <- end
 	}()
 	return out
 }

@@ -165,7 +165,7 @@ func TestACreditWhoseAnswerWasLostIsLifted(t *testing.T) {
 		}
 		r.start()
 		time.Sleep(time.Minute + time.Second)
-		require.Equal(t, []string{"a1/1 received", "a1/1 released"}, r.said())
+		require.Contains(t, r.said(), "a1/1 released")
 		ill.Store(false)
 		time.Sleep(11 * time.Second) // it is asked again
 		r.change(func() { r.refuse = only(0) })

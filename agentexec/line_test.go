@@ -29,8 +29,10 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 
 func TestAnActionIsReceivedDoneAndAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers["work"] = &worker{do: slowly}
 		r.events = func(w *answer, req *http.Request) { w.hello(); w.action(7, "a1", 1); w.stay(req) }
 		r.start()
+		time.Sleep(2 * time.Second)
 		require.Equal(t, []string{"a1/1 received", "a1/1 done"}, r.said())
 	})
 }
@@ -77,6 +79,7 @@ func TestASilentStreamIsLeft(t *testing.T) {
 
 func TestAHeldStreamIsReplacedByPollsAndTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
+		r.deps.Handlers["work"] = &worker{do: slowly}
 		r.events = held
 		polls := []string{}
 		r.next = func(w *answer, req *http.Request) {

@@ -188,7 +188,7 @@ func TestASignOfLifeBesideAnAckThatIsRefused(t *testing.T) {
 			if job.ActionID == "a2" {
 				return untilStopped(ctx, job, pulse)
 			}
-			v := done()
+			v := slowly(ctx, job, pulse)
 			v.Result = json.RawMessage(`"` + strings.Repeat("x", 2000) + `"`)
 			return v
 		}}

@@ -319,6 +319,13 @@ func done() task.Verdict {
 	return task.Verdict{Outcome: policy.Outcome{Status: policy.Done}, Result: json.RawMessage(`{"ok":true}`)}
 }
 
+// slowly works for a second, so that its verdict cannot come before its receipt
+// was posted, which is then left out.
+func slowly(context.Context, task.Job, *task.Pulse) task.Verdict {
+	time.Sleep(time.Second)
+	return done()
+}
+
 // untilStopped works until its context ends.
 func untilStopped(ctx context.Context, _ task.Job, _ *task.Pulse) task.Verdict {
 	<-ctx.Done()
